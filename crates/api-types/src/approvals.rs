@@ -28,10 +28,10 @@ pub struct Approval {
     pub status: ApprovalStatus,
     /// The hash of the subject. A decision can name it.
     #[schema(value_type = String)]
-    pub subject: Digest,
+    pub subject_hash: Digest,
     /// The subject: a question, or an action with its verdict.
     #[schema(value_type = Object)]
-    pub about: Subject,
+    pub subject: Subject,
     /// Who must approve.
     #[schema(value_type = Object)]
     pub requirement: ApprovalRequirement,
@@ -70,7 +70,7 @@ impl From<domain::Approval> for Approval {
             at: rfc3339_millis(vote.at),
         };
         Self {
-            subject: approval.subject.hash(),
+            subject_hash: approval.subject.hash(),
             missing: approval.missing(),
             excluded: approval.excluded(),
             votes: approval.votes.iter().map(vote).collect(),
@@ -81,7 +81,7 @@ impl From<domain::Approval> for Approval {
             step: approval.step,
             undo: approval.undo,
             status: approval.status,
-            about: approval.subject,
+            subject: approval.subject,
             requirement: approval.requirement,
             on_reject: crate::enum_name(&approval.on_reject),
             requested_at: rfc3339_millis(approval.requested_at),
@@ -110,7 +110,7 @@ pub struct DecisionRequest {
     /// The hash of the subject that the approver saw. The decision is refused if the subject differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, pattern = "^[0-9a-f]{64}$")]
-    pub subject: Option<Digest>,
+    pub subject_hash: Option<Digest>,
 }
 
 /// The result of a decision.
@@ -120,7 +120,7 @@ pub enum DecisionOutcome {
     /// The decision resolved the approval.
     Decided,
     /// The decision is recorded; another approver must decide.
-    Counted,
+    Recorded,
     /// The approver made the same decision before; nothing changed.
     Duplicate,
 }

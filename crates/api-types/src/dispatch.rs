@@ -12,7 +12,7 @@ pub struct Stopped {
     pub reason: String,
     pub at: String,
     /// The start of the backout, if one is in progress.
-    pub backout: Option<String>,
+    pub backout_started_at: Option<String>,
 }
 
 impl From<domain::DispatchStop> for Stopped {
@@ -21,7 +21,7 @@ impl From<domain::DispatchStop> for Stopped {
             by: stopped.by.id,
             reason: stopped.reason,
             at: rfc3339_millis(stopped.at),
-            backout: stopped.backout.map(rfc3339_millis),
+            backout_started_at: stopped.backout.map(rfc3339_millis),
         }
     }
 }
@@ -32,7 +32,7 @@ pub struct Dispatch {
     /// Whether dispatch is stopped for the tenant, by either switch.
     pub stopped: bool,
     /// Set while dispatch is stopped for all tenants.
-    pub all: Option<Stopped>,
+    pub all_tenants: Option<Stopped>,
     /// Set while dispatch is stopped for this tenant.
     pub tenant: Option<Stopped>,
 }
@@ -41,7 +41,7 @@ impl From<engine::DispatchState> for Dispatch {
     fn from(dispatch: engine::DispatchState) -> Self {
         Self {
             stopped: dispatch.is_stopped(),
-            all: dispatch.fleet.map(Stopped::from),
+            all_tenants: dispatch.fleet.map(Stopped::from),
             tenant: dispatch.tenant.map(Stopped::from),
         }
     }
@@ -59,11 +59,11 @@ pub struct StopDispatch {
 /// Dispatch was started again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DispatchStarted {
-    /// The number of runs announced to workers so far, over all requests of this start.
-    pub announced: u64,
+    /// The number of waiting runs enqueued for workers so far, over all requests of this start.
+    pub enqueued: u64,
     /// Set if dispatch is still stopped for all tenants.
-    pub all: Option<Stopped>,
-    /// The cursor to continue with, while some runs are not announced yet. Without another request, these runs
+    pub all_tenants: Option<Stopped>,
+    /// The cursor to continue with, while some runs are not enqueued yet. Without another request, these runs
     /// continue after some minutes.
     pub next: Option<String>,
 }
@@ -85,36 +85,42 @@ pub struct BackOutRequest {
 pub struct BackedOut {
     /// The number of runs counted so far, over all requests; only for a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub under_way: Option<u64>,
+    pub unfinished: Option<u64>,
     /// Runs that are canceled, over all requests of this backout.
     pub canceled: u64,
-    /// Runs that are asked to cancel and still finish a step, resolve an effect or roll one back.
-    pub finishing: u64,
+    /// Runs with a cancel request that still finish a step, resolve an effect or roll one back.
+    pub canceling: u64,
     /// Runs that are paused because the outcome of an effect is unknown. An operator decides.
-    pub need_a_person: u64,
-    /// Runs that are not asked yet, because of concurrent changes or a read error. Send the request again.
-    pub left: u64,
+    pub needs_operator: u64,
+    /// Runs without a cancel request yet, because of concurrent changes or a read error. Send the request again.
+    pub remaining: u64,
     /// Whether all runs have ended.
     pub done: bool,
-    /// The cursor to continue with, while runs are left.
+    /// The cursor to continue with, while runs remain.
     pub next: Option<String>,
 }
 
 impl BackedOut {
-    pub fn dry_run(under_way: u64) -> Self {
-        Self { under_way: Some(under_way), ..Self::default() }
+    pub fn dry_run(unfinished: u64) -> Self {
+        Self { unfinished: Some(unfinished), ..Self::default() }
     }
 
     #[must_use]
-    pub fn continued_by(self, next: Option<String>) -> Self {
+    pub fn with_cursor(self, next: Option<String>) -> Self {
         Self { done: self.done && next.is_none(), next, ..self }
     }
 }
 
 impl From<Backout> for BackedOut {
     fn from(backout: Backout) -> Self {
-        let Backout { canceled, finishing, need_a_person, left } = backout;
-        let done = backout.is_done();
-        Self { under_way: None, canceled, finishing, need_a_person, left, done, next: None }
+        Self {
+            unfinished: None,
+            canceled: backout.canceled,
+            canceling: backout.finishing,
+            needs_operator: backout.need_a_person,
+            remaining: backout.left,
+            done: backout.is_done(),
+            next: None,
+        }
     }
 }

@@ -20,12 +20,12 @@ pub struct Verification {
     pub verified: bool,
     /// The verified facts, in one line.
     pub summary: Option<String>,
-    /// The first fault, if the verification fails.
-    pub fault: Option<String>,
+    /// The first error, if the verification fails.
+    pub error: Option<String>,
     /// The id of the public key of the server. To prove who signed the evidence, verify it with a key from another
     /// source.
     #[schema(value_type = String)]
-    pub key: Digest,
+    pub key_id: Digest,
     /// The SHA-256 of the evidence file.
     #[schema(value_type = String)]
     pub sha256: Digest,

@@ -51,7 +51,7 @@ pub struct Keys {
 /// A request to create an API key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct MakeKey {
+pub struct CreateKey {
     /// The user or program that the key authenticates.
     #[schema(value_type = String, pattern = "^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length = 128)]
     pub person: PersonId,
@@ -67,17 +67,17 @@ pub struct MakeKey {
     pub expires_in: Option<String>,
 }
 
-/// A created API key. Its text is returned only once.
+/// A created API key. Its secret is returned only once.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct MadeKey {
+pub struct CreatedKey {
     pub key: Key,
-    /// The text to send as `Authorization: Bearer …`. The server cannot return it again.
-    pub text: String,
+    /// The key to send as `Authorization: Bearer …`. The server cannot return it again.
+    pub secret: String,
 }
 
-// Written by hand to keep the text of the key out of logs.
-impl fmt::Debug for MadeKey {
+// Written by hand to keep the secret out of logs.
+impl fmt::Debug for CreatedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MadeKey").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("CreatedKey").field("key", &self.key).finish_non_exhaustive()
     }
 }

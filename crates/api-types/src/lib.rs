@@ -23,24 +23,24 @@ use utoipa::ToSchema;
 pub use approvals::{Approval, Approvals, DecisionOutcome, DecisionRequest, DecisionResponse, Vote};
 pub use dispatch::{BackOutRequest, BackedOut, Dispatch, DispatchStarted, StopDispatch, Stopped};
 pub use evidence::{Receipts, Verification};
-pub use keys::{Key, Keys, MadeKey, MakeKey};
+pub use keys::{CreateKey, CreatedKey, Key, Keys};
 pub use policy::{
-    ApplyPolicy, ExplainPolicy, ExplainResult, ExplainedStep, Policy, PolicyApplied, PolicyFrom, PolicyNamed,
+    ApplyPolicy, ExplainPolicy, ExplainResult, ExplainedStep, Policy, PolicyApplied, PolicyOrigin, PolicyRef,
     SampleAction,
 };
 pub use runs::{
-    Delivered, Events, ReasonRequest, RunActionResponse, RunActionResult, RunLine, Runs, SendSignal,
-    SignalDelivery, StartRun, StartedRun, UndoCall, UndoEffect, UndoPlan,
+    Events, ReasonRequest, RunActionResponse, RunActionResult, RunSummary, Runs, SendSignal, SignalDelivery,
+    SignalResponse, StartRun, StartedRun, UndoCall, UndoEffect, UndoPlan,
 };
 pub use tenant::{Caps, Person, PreviousSecret, PutTenant, SecretName, SecretNames, Tenant};
 pub use views::{
-    CanceledDocument as Canceled, ChainDocument as Chain, CompensationDocument as Compensation,
-    CostDocument as Cost, EventDocument as Event, LeaseDocument as Lease, NextActionDocument as NextAction,
-    RunDocument as Run, StepDocument as Step, TryDocument as Try, UsageDocument as Usage,
-    WaitDocument as Wait,
+    AttemptDocument as Attempt, CanceledDocument as Canceled, ChainDocument as Chain,
+    CompensationDocument as Compensation, CostDocument as Cost, EventDocument as Event,
+    LeaseDocument as Lease, NextActionDocument as NextAction, RunDocument as Run, StepDocument as Step,
+    UsageDocument as Usage, WaitDocument as Wait,
 };
 pub use workers::{DrainRequest, WorkerInfo, Workers};
-pub use workflows::{ApplyWorkflow, Versions, Workflow, WorkflowShown, Workflows};
+pub use workflows::{ApplyWorkflow, Versions, Workflow, WorkflowDetail, Workflows};
 
 /// The path prefix of every route of this version.
 pub const PREFIX: &str = "/api/v1";

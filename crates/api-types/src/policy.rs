@@ -51,20 +51,20 @@ impl PolicyApplied {
 /// The origin of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum PolicyFrom {
+pub enum PolicyOrigin {
     /// The default policy.
-    Shipped,
+    Default,
     /// The policy of this tenant.
     Tenant(String),
     /// The policy in the request.
-    Sent,
+    Request,
 }
 
-impl PolicyFrom {
-    fn of(counting: &TenantPolicy) -> Self {
-        match counting.tenant.policy {
-            Some(_) => Self::Tenant(counting.tenant.tenant.to_string()),
-            None => Self::Shipped,
+impl PolicyOrigin {
+    fn new(policy: &TenantPolicy) -> Self {
+        match policy.tenant.policy {
+            Some(_) => Self::Tenant(policy.tenant.tenant.to_string()),
+            None => Self::Default,
         }
     }
 }
@@ -77,12 +77,12 @@ pub struct Policy {
     /// The hash of all files that take part in a verdict.
     #[schema(value_type = String)]
     pub hash: Digest,
-    pub from: PolicyFrom,
+    pub origin: PolicyOrigin,
     /// The user who applied it, if known.
-    pub settled_by: Option<String>,
-    pub settled_at: Option<String>,
+    pub applied_by: Option<String>,
+    pub applied_at: Option<String>,
     /// The reason if the policy cannot be used. Every action is denied then.
-    pub fault: Option<String>,
+    pub error: Option<String>,
     /// The number of rules.
     pub rules: usize,
     /// The number of tests.
@@ -92,17 +92,17 @@ pub struct Policy {
 }
 
 impl From<TenantPolicy> for Policy {
-    fn from(counting: TenantPolicy) -> Self {
-        let (hash, from) = (counting.hash(), PolicyFrom::of(&counting));
-        let TenantPolicy { tenant, bundle } = counting;
-        let settled = tenant.policy_changed;
-        let settled_at = settled.as_ref().map(|settled| rfc3339_millis(settled.at));
-        let settled_by = settled.map(|settled| settled.by.id);
-        let (fault, rules, tests, files) = match bundle {
+    fn from(policy: TenantPolicy) -> Self {
+        let (hash, origin) = (policy.hash(), PolicyOrigin::new(&policy));
+        let TenantPolicy { tenant, bundle } = policy;
+        let change = tenant.policy_changed;
+        let applied_at = change.as_ref().map(|change| rfc3339_millis(change.at));
+        let applied_by = change.map(|change| change.by.id);
+        let (error, rules, tests, files) = match bundle {
             Ok(bundle) => (None, bundle.rule_count(), bundle.test_count(), bundle.files().clone()),
             Err((_, why)) => (Some(why), 0, 0, BTreeMap::new()),
         };
-        Self { tenant: tenant.tenant, hash, from, settled_by, settled_at, fault, rules, tests, files }
+        Self { tenant: tenant.tenant, hash, origin, applied_by, applied_at, error, rules, tests, files }
     }
 }
 
@@ -128,7 +128,7 @@ pub struct ExplainPolicy {
     #[schema(value_type = Option<String>)]
     pub step: Option<StepId>,
     /// The input of the run; an empty object by default.
-    #[serde(default = "nothing")]
+    #[serde(default = "empty_object")]
     #[schema(value_type = Value)]
     pub input: Value,
     /// Sample outputs by step.
@@ -140,7 +140,7 @@ pub struct ExplainPolicy {
     pub policy: Option<BTreeMap<String, String>>,
 }
 
-fn nothing() -> Value {
+fn empty_object() -> Value {
     Value::Object(Map::new())
 }
 
@@ -151,7 +151,7 @@ pub struct SampleAction {
     #[schema(value_type = String)]
     pub tool: ToolName,
     /// The fields of the tool.
-    #[serde(default = "nothing")]
+    #[serde(default = "empty_object")]
     #[schema(value_type = Object)]
     pub with: Value,
     /// `dev`, `staging` or `prod`; `prod` by default.
@@ -178,33 +178,33 @@ pub struct ExplainResult {
     #[schema(value_type = String)]
     pub plan: Digest,
     /// The evaluated policy.
-    pub policy: PolicyNamed,
+    pub policy: PolicyRef,
     /// The result for each requested step, in the order of the workflow.
     pub steps: Vec<ExplainedStep>,
 }
 
 /// The evaluated policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct PolicyNamed {
+pub struct PolicyRef {
     #[schema(value_type = String)]
     pub hash: Digest,
-    pub from: PolicyFrom,
+    pub origin: PolicyOrigin,
 }
 
 impl ExplainResult {
-    /// The result for each step of `plan`. `sent` is true if the request holds the policy.
-    pub fn new(plan: &Plan, explained: &engine::DryRun, sent: bool) -> Self {
-        let counting = &explained.counting;
-        let from = if sent { PolicyFrom::Sent } else { PolicyFrom::of(counting) };
+    /// The result for each step of `plan`. `in_request` is true if the request holds the policy.
+    pub fn new(plan: &Plan, explained: &engine::DryRun, in_request: bool) -> Self {
+        let policy = &explained.counting;
+        let origin = if in_request { PolicyOrigin::Request } else { PolicyOrigin::new(policy) };
         let steps = plan.steps.iter().zip(&explained.steps);
         Self {
-            tenant: counting.tenant.tenant.clone(),
+            tenant: policy.tenant.tenant.clone(),
             workflow: plan.workflow.clone(),
             version: plan.version,
             environment: enum_name(&plan.environment),
             plan: plan.hash(),
-            policy: PolicyNamed { hash: counting.hash(), from },
-            steps: steps.map(|(step, foreseen)| ExplainedStep::new(step, foreseen)).collect(),
+            policy: PolicyRef { hash: policy.hash(), origin },
+            steps: steps.map(|(step, forecast)| ExplainedStep::new(step, forecast)).collect(),
         }
     }
 }
@@ -215,8 +215,8 @@ pub struct ExplainedStep {
     #[schema(value_type = String)]
     pub id: StepId,
     pub tool: String,
-    /// `judged`, or the reason why the policy is not evaluated: `no_effect`, `waits`, `asks`, `reads_outputs`,
-    /// `unbound`, `refused`, `out_of_time`.
+    /// `evaluated`, or the reason why the policy is not evaluated: `no_effect`, `wait`, `approval_gate`,
+    /// `missing_outputs`, `missing_values`, `refused`, `timed_out`.
     pub outcome: String,
     /// `deny`, `allow`, or `needs_approval` with the required approvers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -248,11 +248,11 @@ pub struct ExplainedStep {
     pub missing: Option<Vec<StepId>>,
     /// The reason why the evaluation is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+    pub reason: Option<String>,
 }
 
 impl ExplainedStep {
-    fn new(step: &PlannedStep, foreseen: &StepForecast) -> Self {
+    fn new(step: &PlannedStep, forecast: &StepForecast) -> Self {
         let plain = |outcome: &str| Self {
             id: step.id.clone(),
             tool: tool(&step.work).to_owned(),
@@ -264,23 +264,25 @@ impl ExplainedStep {
             action_hash: None,
             explanation: None,
             missing: None,
-            why: None,
+            reason: None,
         };
-        match foreseen {
+        match forecast {
             StepForecast::NoEffect => plain("no_effect"),
-            StepForecast::Waits => plain("waits"),
+            StepForecast::Waits => plain("wait"),
             StepForecast::Asks(requirement) => {
-                Self { requirement: Some(requirement.clone()), ..plain("asks") }
+                Self { requirement: Some(requirement.clone()), ..plain("approval_gate") }
             }
-            StepForecast::Reads(missing) => Self { missing: Some(missing.clone()), ..plain("reads_outputs") },
-            StepForecast::Unbound(why) => Self { why: Some(why.clone()), ..plain("unbound") },
-            StepForecast::Refused(why) => Self { why: Some(why.clone()), ..plain("refused") },
-            StepForecast::OutOfTime => plain("out_of_time"),
-            StepForecast::Evaluated(judged) => plain("judged").judged(judged),
+            StepForecast::Reads(missing) => {
+                Self { missing: Some(missing.clone()), ..plain("missing_outputs") }
+            }
+            StepForecast::Unbound(why) => Self { reason: Some(why.clone()), ..plain("missing_values") },
+            StepForecast::Refused(why) => Self { reason: Some(why.clone()), ..plain("refused") },
+            StepForecast::OutOfTime => plain("timed_out"),
+            StepForecast::Evaluated(evaluated) => plain("evaluated").with_verdict(evaluated),
         }
     }
 
-    fn judged(self, EvaluatedAction { action, verdict, explanation }: &EvaluatedAction) -> Self {
+    fn with_verdict(self, EvaluatedAction { action, verdict, explanation }: &EvaluatedAction) -> Self {
         Self {
             ruling: Some(verdict.ruling.clone()),
             verdict: Some(verdict.clone()),

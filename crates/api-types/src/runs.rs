@@ -18,7 +18,7 @@ pub struct StartRun {
     #[schema(value_type = String, pattern = "^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length = 128)]
     pub workflow: WorkflowName,
     /// The input of the run; an empty object by default.
-    #[serde(default = "nothing")]
+    #[serde(default = "empty_object")]
     #[schema(value_type = Value)]
     pub input: Value,
     /// The external record of the run, such as `servicenow:incident:9d38` or `github:acme/shop#7`.
@@ -31,7 +31,7 @@ pub struct StartRun {
     pub record: Option<RecordName>,
 }
 
-fn nothing() -> Value {
+fn empty_object() -> Value {
     Value::Object(Map::new())
 }
 
@@ -46,12 +46,12 @@ pub struct StartedRun {
     /// The run that holds the concurrency key. The requested run starts, and can be read, after it has finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    pub behind: Option<RunId>,
+    pub blocked_by: Option<RunId>,
 }
 
 /// A run in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct RunLine {
+pub struct RunSummary {
     #[schema(value_type = String)]
     pub run: RunId,
     #[schema(value_type = String)]
@@ -67,7 +67,7 @@ pub struct RunLine {
     pub record: Option<RecordName>,
     /// The index of the current step, from 0.
     #[schema(value_type = u32)]
-    pub at: StepSeq,
+    pub current_step: StepSeq,
     /// The number of steps.
     pub steps: u16,
     /// The cost of the finished steps, in millionths of a US dollar.
@@ -76,7 +76,7 @@ pub struct RunLine {
     pub completed_at: Option<String>,
 }
 
-impl From<&RunRecord> for RunLine {
+impl From<&RunRecord> for RunSummary {
     fn from(record: &RunRecord) -> Self {
         Self {
             run: record.key.run.clone(),
@@ -85,7 +85,7 @@ impl From<&RunRecord> for RunLine {
             status: record.status,
             trigger: record.trigger.kind.clone(),
             record: record.trigger.record.clone(),
-            at: record.at,
+            current_step: record.at,
             steps: record.steps,
             cost_microusd: record.cost_microusd,
             created_at: rfc3339_millis(record.created_at),
@@ -97,7 +97,7 @@ impl From<&RunRecord> for RunLine {
 /// A page of runs, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Runs {
-    pub runs: Vec<RunLine>,
+    pub runs: Vec<RunSummary>,
     /// The cursor of the next page; null on the last page.
     pub next: Option<String>,
 }
@@ -154,16 +154,16 @@ pub struct SendSignal {
 #[serde(rename_all = "snake_case")]
 pub enum SignalDelivery {
     /// The signal ended a wait.
-    Woke,
+    Delivered,
     /// The signal is stored for a step that does not wait yet.
-    Kept,
+    Buffered,
     /// The signal was delivered before; nothing changed.
     Duplicate,
 }
 
 /// A delivered signal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Delivered {
+pub struct SignalResponse {
     pub delivery: SignalDelivery,
 }
 
@@ -197,9 +197,9 @@ pub struct UndoEffect {
     /// The target of the effect.
     pub target: String,
     /// The call that rolls the effect back.
-    pub by: Option<UndoCall>,
-    /// The reason why the effect stays.
-    pub stays: Option<String>,
+    pub call: Option<UndoCall>,
+    /// The reason why the effect is not rolled back.
+    pub skip_reason: Option<String>,
 }
 
 /// A call that rolls an effect back.
@@ -220,10 +220,10 @@ impl From<engine::UndoPlan> for UndoPlan {
 impl From<EngineUndoEffect> for UndoEffect {
     fn from(effect: EngineUndoEffect) -> Self {
         let EngineUndoEffect { step, seq, target, by } = effect;
-        let (by, stays) = match by {
+        let (call, skip_reason) = match by {
             Ok(call) => (Some(UndoCall { tool: call.tool, with: call.with }), None),
             Err(why) => (None, Some(why.to_string())),
         };
-        Self { step, seq, target, by, stays }
+        Self { step, seq, target, call, skip_reason }
     }
 }

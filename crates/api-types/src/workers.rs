@@ -21,17 +21,17 @@ pub struct WorkerInfo {
     /// Whether the worker should be running: it did not stop, and sent a heartbeat within the last hour.
     pub expected: bool,
     /// The number of messages in progress, over all tenants.
-    pub in_hand: u32,
+    pub in_flight: u32,
     /// The error that the worker reports, if any.
-    pub why: Option<String>,
+    pub error: Option<String>,
     /// Whether the worker finished all messages before it stopped; null if it did not stop.
-    pub finished: Option<bool>,
+    pub drained: Option<bool>,
     /// The first heartbeat.
-    pub since: String,
+    pub started_at: String,
     /// The last heartbeat.
-    pub seen: String,
+    pub last_heartbeat_at: String,
     /// The request to drain, if there is one.
-    pub asked: Option<DrainRequest>,
+    pub drain_request: Option<DrainRequest>,
 }
 
 /// A request to drain a worker.
@@ -43,10 +43,10 @@ pub struct DrainRequest {
 }
 
 impl WorkerInfo {
-    pub fn at(worker: WorkerRecord, now: Timestamp) -> Self {
+    pub fn new(worker: WorkerRecord, now: Timestamp) -> Self {
         let (status, expected) = (worker.status(now).to_string(), worker.is_expected(now));
-        let in_hand = worker.report.in_flight();
-        let (why, finished) = match worker.report {
+        let in_flight = worker.report.in_flight();
+        let (error, drained) = match worker.report {
             WorkerReport::Unhealthy { reason, .. } => (Some(reason), None),
             WorkerReport::Stopped { drained } => (None, Some(drained)),
             WorkerReport::Working { .. } | WorkerReport::Draining { .. } => (None, None),
@@ -55,12 +55,12 @@ impl WorkerInfo {
             worker: worker.worker.to_string(),
             status,
             expected,
-            in_hand,
-            why,
-            finished,
-            since: rfc3339_millis(worker.started_at),
-            seen: rfc3339_millis(worker.heartbeat_at),
-            asked: worker.drain_request.map(DrainRequest::from),
+            in_flight,
+            error,
+            drained,
+            started_at: rfc3339_millis(worker.started_at),
+            last_heartbeat_at: rfc3339_millis(worker.heartbeat_at),
+            drain_request: worker.drain_request.map(DrainRequest::from),
         }
     }
 }

@@ -62,14 +62,14 @@ pub struct Versions {
 
 /// A workflow in use, with its plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct WorkflowShown {
+pub struct WorkflowDetail {
     pub workflow: Workflow,
     /// The compiled plan.
     #[schema(value_type = Object)]
     pub definition: Value,
 }
 
-impl WorkflowShown {
+impl WorkflowDetail {
     pub fn new(applied: AppliedWorkflow, plan: &Plan) -> Self {
         Self { workflow: applied.into(), definition: json!(plan) }
     }

@@ -10,10 +10,10 @@ use serde::Deserialize;
 use store::Store;
 
 use crate::Shared;
-use crate::at::{Approver, Viewer};
 use crate::extract::{JsonBody, PathParam, QueryParams};
 use crate::page::{self, List};
 use crate::problem::ApiError;
+use crate::role_guard::{Approver, Viewer};
 use api_types::{Approval, Approvals, DecisionOutcome, DecisionRequest, DecisionResponse};
 
 #[derive(Debug, Deserialize)]
@@ -63,32 +63,32 @@ pub(crate) async fn show<S: Store>(
 }
 
 pub(crate) async fn approve<S: Store>(
-    at: Approver<S>,
+    approver: Approver<S>,
     PathParam(approval): PathParam<ApprovalId>,
     JsonBody(answer): JsonBody<DecisionRequest>,
 ) -> Result<Json<DecisionResponse>, ApiError> {
-    decide(at, approval, true, answer).await
+    decide(approver, approval, true, answer).await
 }
 
 pub(crate) async fn reject<S: Store>(
-    at: Approver<S>,
+    approver: Approver<S>,
     PathParam(approval): PathParam<ApprovalId>,
     JsonBody(answer): JsonBody<DecisionRequest>,
 ) -> Result<Json<DecisionResponse>, ApiError> {
-    decide(at, approval, false, answer).await
+    decide(approver, approval, false, answer).await
 }
 
 async fn decide<S: Store>(
     Approver { handle, caller }: Approver<S>,
     approval: ApprovalId,
     approve: bool,
-    DecisionRequest { reason, subject }: DecisionRequest,
+    DecisionRequest { reason, subject_hash }: DecisionRequest,
 ) -> Result<Json<DecisionResponse>, ApiError> {
     let through = caller.channel();
-    let reply = VoteInput { approval: approval.clone(), subject, approve, reason, through };
+    let reply = VoteInput { approval: approval.clone(), subject: subject_hash, approve, reason, through };
     let outcome = match handle.answer(reply).await? {
         VoteResult::Decided(_) => DecisionOutcome::Decided,
-        VoteResult::Counted { .. } => DecisionOutcome::Counted,
+        VoteResult::Counted { .. } => DecisionOutcome::Recorded,
         VoteResult::Duplicate => DecisionOutcome::Duplicate,
     };
     let decided = handle.approval(&approval).await?;

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use store::{Cursor, Store};
 
 use crate::Shared;
-use crate::at::{Admin, Viewer};
 use crate::extract::{JsonBody, QueryParams};
 use crate::page::{CursorSecret, List};
 use crate::problem::ApiError;
+use crate::role_guard::{Admin, Viewer};
 use api_types::{BackOutRequest, BackedOut, Dispatch, DispatchStarted, StopDispatch, Stopped};
 
 #[derive(Debug, Deserialize)]
@@ -71,9 +71,9 @@ pub(crate) async fn start<S: Store>(
     QueryParams(query): QueryParams<ContinueQuery>,
 ) -> Result<Json<DispatchStarted>, ApiError> {
     let operation = Operation { name: "start", secret: &api.cursors, tenant: handle.tenant_id() };
-    let (announced, rest) = handle.start_part(operation.progress(&query)?).await?;
-    let all = handle.dispatch().await?.fleet.map(Stopped::from);
-    Ok(Json(DispatchStarted { announced, all, next: operation.next(rest.as_ref()) }))
+    let (enqueued, rest) = handle.start_part(operation.progress(&query)?).await?;
+    let all_tenants = handle.dispatch().await?.fleet.map(Stopped::from);
+    Ok(Json(DispatchStarted { enqueued, all_tenants, next: operation.next(rest.as_ref()) }))
 }
 
 /// Cancels every unfinished run, or counts them.
@@ -87,8 +87,8 @@ pub(crate) async fn back_out<S: Store>(
     let operation = Operation { name, secret: &api.cursors, tenant: handle.tenant_id() };
     if dry_run {
         let (counted, rest) = handle.count_part(operation.progress(&query)?).await?;
-        return Ok(Json(BackedOut::dry_run(counted).continued_by(operation.next(rest.as_ref()))));
+        return Ok(Json(BackedOut::dry_run(counted).with_cursor(operation.next(rest.as_ref()))));
     }
     let (backout, rest) = handle.back_out_part(&reason, operation.progress(&query)?).await?;
-    Ok(Json(BackedOut::from(backout).continued_by(operation.next(rest.as_ref()))))
+    Ok(Json(BackedOut::from(backout).with_cursor(operation.next(rest.as_ref()))))
 }

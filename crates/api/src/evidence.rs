@@ -12,10 +12,10 @@ use store::Store;
 use views::event_document;
 
 use crate::Shared;
-use crate::at::Viewer;
 use crate::extract::{PathParam, QueryParams};
 use crate::page;
 use crate::problem::ApiError;
+use crate::role_guard::Viewer;
 use api_types::{self, Events, Receipts, Verification};
 
 /// The content type of an evidence bundle: a DSSE envelope.
@@ -98,12 +98,12 @@ pub(crate) async fn verification<S: Store>(
         )
         .remedy("download the evidence and verify it with `countersign bundle verify --key …`"));
     };
-    let found = evidence::verify(&bytes, key);
+    let result = evidence::verify(&bytes, key);
     Ok(Json(Verification {
-        verified: found.is_ok(),
-        summary: found.as_ref().ok().map(evidence::Verified::summary),
-        fault: found.err().map(|fault| engine::error_chain(&fault)),
-        key: key.id(),
+        verified: result.is_ok(),
+        summary: result.as_ref().ok().map(evidence::Verified::summary),
+        error: result.err().map(|error| engine::error_chain(&error)),
+        key_id: key.id(),
         sha256: recorded.bundle.sha256,
         index: recorded.index,
         run,

@@ -10,13 +10,13 @@ use serde::Deserialize;
 use store::Store;
 
 use crate::Shared;
-use crate::at::Admin;
 use crate::auth::credential;
 use crate::extract::{JsonBody, PathParam, QueryParams};
 use crate::page::{self, List};
 use crate::problem::ApiError;
 use crate::random;
-use api_types::{Key, Keys, MadeKey, MakeKey};
+use crate::role_guard::Admin;
+use api_types::{CreateKey, CreatedKey, Key, Keys};
 
 /// Ten years. A key for longer is created without an expiry.
 const LIFE_MAX: Millis = Millis(10 * 366 * 86_400_000);
@@ -44,10 +44,10 @@ pub(crate) async fn list<S: Store>(
     }))
 }
 
-pub(crate) async fn make<S: Store>(
+pub(crate) async fn create<S: Store>(
     Admin { handle, .. }: Admin<S>,
-    JsonBody(request): JsonBody<MakeKey>,
-) -> Result<(StatusCode, Json<MadeKey>), ApiError> {
+    JsonBody(request): JsonBody<CreateKey>,
+) -> Result<(StatusCode, Json<CreatedKey>), ApiError> {
     if request.roles.is_empty() {
         return Err(ApiError::bad_request(
             "`roles` is empty; name at least one of viewer, operator, approver and admin",
@@ -58,10 +58,10 @@ pub(crate) async fn make<S: Store>(
     }
     let expires_at = request.expires_in.as_deref().map(|text| end(handle.now(), text)).transpose()?;
     let roles = request.roles.into_iter().map(Role::from).collect();
-    let (new, text) = generate_key(handle.tenant_id(), request.person, roles)?;
+    let (new, secret) = generate_key(handle.tenant_id(), request.person, roles)?;
     let new = NewApiKey { note: request.note, expires_at, ..new };
     let key = handle.make_key(new).await?;
-    Ok((StatusCode::CREATED, Json(MadeKey { key: key.into(), text })))
+    Ok((StatusCode::CREATED, Json(CreatedKey { key: key.into(), secret })))
 }
 
 /// Generates a key for `person`, with its text, which is returned only once.

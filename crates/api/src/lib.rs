@@ -5,7 +5,6 @@
 //! calls the engine and responds. A handler reaches the store only through its handle.
 
 mod approvals;
-mod at;
 pub mod auth;
 mod by_name;
 mod dispatch;
@@ -18,6 +17,7 @@ mod page;
 mod policy;
 pub mod problem;
 mod random;
+mod role_guard;
 mod routes;
 mod runs;
 pub mod stream;
@@ -33,13 +33,13 @@ use axum::Router;
 use domain::TenantId;
 use store::Store;
 
-pub use at::{Admin, Approver, Operator, Viewer};
 pub use auth::{Authenticator, Caller};
 pub use extract::BODY_BYTES_MAX;
 pub use keys::generate_key;
 pub use page::{CursorSecret, List};
 pub use problem::ApiError;
 pub use random::{hex, random_bytes};
+pub use role_guard::{Admin, Approver, Operator, Viewer};
 pub use routes::{RouteInfo, route_table};
 pub use runs::request_key;
 

@@ -3,7 +3,7 @@
 use axum::Json;
 use store::Store;
 
-use crate::at::Viewer;
+use crate::role_guard::Viewer;
 use api_types::{Health, Me};
 
 /// Returns no details, because the route is public.

@@ -35,7 +35,7 @@ impl fmt::Debug for Body {
 }
 
 impl Body {
-    pub(crate) fn of<T: ToSchema>() -> Self {
+    pub(crate) fn json<T: ToSchema>() -> Self {
         Self::Document { name: T::name().into_owned(), collect: collect::<T> }
     }
 
@@ -160,7 +160,7 @@ pub fn document<'r>(rows: impl Iterator<Item = &'r RouteInfo>) -> Value {
     let mut schemas = Schemas::new();
     collect::<Problem>(&mut schemas);
     for row in rows {
-        let bodies = row.takes.iter().chain(row.gives.iter().map(|(_, _, body)| body));
+        let bodies = row.request.iter().chain(row.responses.iter().map(|(_, _, body)| body));
         for body in bodies {
             if let Body::Document { collect, .. } = body {
                 collect(&mut schemas);
@@ -218,15 +218,15 @@ fn operation(row: &RouteInfo) -> Value {
         operation["security"] = json!([{ "bearer": [] }]);
         operation["description"] = format!("Requires the role {role}.").into();
     }
-    if let Some(takes) = &row.takes {
-        operation["requestBody"] = json!({ "required": true, "content": takes.content() });
+    if let Some(body) = &row.request {
+        operation["requestBody"] = json!({ "required": true, "content": body.content() });
     }
     operation
 }
 
 fn responses(row: &RouteInfo) -> Value {
     let mut responses = json!({});
-    for (status, description, body) in &row.gives {
+    for (status, description, body) in &row.responses {
         responses[status.to_string()] = json!({ "description": description, "content": body.content() });
     }
     for (status, description) in problems(row) {
@@ -249,10 +249,10 @@ fn problems(row: &RouteInfo) -> Vec<(u16, &'static str)> {
     if row.ids().next().is_some() || ["startRun", "explainPolicy"].contains(&row.name) {
         problems.push((404, "The resource does not exist, or it belongs to another tenant"));
     }
-    if row.takes.is_some() || row.ids().next().is_some() {
+    if row.request.is_some() || row.ids().next().is_some() {
         problems.push((409, "The current state does not allow the request"));
     }
-    if row.takes.is_some() || row.method == Method::POST {
+    if row.request.is_some() || row.method == Method::POST {
         problems.extend([(413, "The body is too large"), (415, "The body is not JSON")]);
     }
     problems

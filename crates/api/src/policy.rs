@@ -9,9 +9,9 @@ use serde_json::json;
 use store::Store;
 use workflow::CompiledPlan;
 
-use crate::at::{Admin, Viewer};
 use crate::extract::JsonBody;
 use crate::problem::ApiError;
+use crate::role_guard::{Admin, Viewer};
 use crate::workflows;
 use api_types::{ApplyPolicy, ExplainPolicy, ExplainResult, Policy, PolicyApplied, SampleAction};
 

@@ -39,7 +39,7 @@ pub const CODES: [(&str, &str); 35] = [
         "NOT_ACCEPTABLE",
         "the route is a stream, and the request accepts neither a WebSocket nor server-sent events",
     ),
-    ("FOREIGN_ORIGIN", "a page of another origin requested a stream"),
+    ("ORIGIN_NOT_ALLOWED", "a page of another origin requested a stream"),
     (
         "RUN_INVALID_TRANSITION",
         "the current status of the run, the step or the approval does not allow the request",
@@ -97,7 +97,7 @@ impl ApiError {
     }
 
     #[must_use]
-    pub fn at(mut self, location: SourceLocation) -> Self {
+    pub fn with_location(mut self, location: SourceLocation) -> Self {
         self.location = Some(location);
         self
     }

@@ -32,8 +32,8 @@ pub struct RouteInfo {
     /// The operation id.
     pub name: &'static str,
     pub summary: &'static str,
-    pub(crate) takes: Option<Body>,
-    pub(crate) gives: Vec<(u16, &'static str, Body)>,
+    pub(crate) request: Option<Body>,
+    pub(crate) responses: Vec<(u16, &'static str, Body)>,
     pub(crate) params: Vec<Param>,
 }
 
@@ -44,7 +44,7 @@ impl RouteInfo {
     }
 
     pub fn takes_a_body(&self) -> bool {
-        self.takes.is_some()
+        self.request.is_some()
     }
 }
 
@@ -73,25 +73,25 @@ impl<S: Store> Route<S> {
             role: role.into(),
             name,
             summary,
-            takes: None,
-            gives: Vec::new(),
+            request: None,
+            responses: Vec::new(),
             params: Vec::new(),
         };
         Self { row, handler: on(filter, handler) }
     }
 
-    fn takes<T: ToSchema>(mut self) -> Self {
-        self.row.takes = Some(Body::of::<T>());
+    fn request<T: ToSchema>(mut self) -> Self {
+        self.row.request = Some(Body::json::<T>());
         self
     }
 
-    fn gives<T: ToSchema>(mut self, status: u16, what: &'static str) -> Self {
-        self.row.gives.push((status, what, Body::of::<T>()));
+    fn response<T: ToSchema>(mut self, status: u16, what: &'static str) -> Self {
+        self.row.responses.push((status, what, Body::json::<T>()));
         self
     }
 
-    fn gives_file(mut self, kind: &'static str, what: &'static str) -> Self {
-        self.row.gives.push((200, what, Body::File(kind)));
+    fn file_response(mut self, kind: &'static str, what: &'static str) -> Self {
+        self.row.responses.push((200, what, Body::File(kind)));
         self
     }
 
@@ -158,9 +158,9 @@ fn routes<S: Store>() -> Vec<Route<S>> {
 fn caller_routes<S: Store>() -> Vec<Route<S>> {
     vec![
         Route::new(Method::GET, "/health", None, ("health", "Check that the server responds"), me::health)
-            .gives::<api_types::Health>(200, "The server responds"),
+            .response::<api_types::Health>(200, "The server responds"),
         Route::new(Method::GET, "/me", Role::Viewer, ("me", "Get the caller"), me::show::<S>)
-            .gives::<api_types::Me>(200, "The caller"),
+            .response::<api_types::Me>(200, "The caller"),
     ]
 }
 
@@ -174,7 +174,7 @@ fn workflow_routes<S: Store>() -> Vec<Route<S>> {
             ("listWorkflows", "List the workflows in use"),
             workflows::list::<S>,
         )
-        .gives::<api_types::Workflows>(200, "The workflows"),
+        .response::<api_types::Workflows>(200, "The workflows"),
         Route::new(
             Method::POST,
             path,
@@ -182,16 +182,16 @@ fn workflow_routes<S: Store>() -> Vec<Route<S>> {
             ("applyWorkflow", "Apply a workflow"),
             workflows::apply::<S>,
         )
-        .takes::<api_types::ApplyWorkflow>()
-        .gives::<api_types::Workflow>(200, "The workflow is in use"),
+        .request::<api_types::ApplyWorkflow>()
+        .response::<api_types::Workflow>(200, "The workflow is in use"),
         Route::new(
             Method::GET,
             "/workflows/{workflow}",
             Role::Viewer,
-            ("showWorkflow", "Get a workflow in use, with its plan"),
+            ("getWorkflow", "Get a workflow in use, with its plan"),
             workflows::show::<S>,
         )
-        .gives::<api_types::WorkflowShown>(200, "The workflow"),
+        .response::<api_types::WorkflowDetail>(200, "The workflow"),
         Route::new(
             Method::GET,
             "/workflows/{workflow}/versions",
@@ -199,7 +199,7 @@ fn workflow_routes<S: Store>() -> Vec<Route<S>> {
             ("listVersions", "List all applied versions of a workflow, newest first"),
             workflows::versions::<S>,
         )
-        .gives::<api_types::Versions>(200, "The versions"),
+        .response::<api_types::Versions>(200, "The versions"),
     ]
 }
 
@@ -210,10 +210,10 @@ fn policy_routes<S: Store>() -> Vec<Route<S>> {
             Method::GET,
             path,
             Role::Viewer,
-            ("showPolicy", "Get the policy in force, with its files"),
+            ("getPolicy", "Get the policy in force, with its files"),
             policy::show::<S>,
         )
-        .gives::<api_types::Policy>(200, "The policy"),
+        .response::<api_types::Policy>(200, "The policy"),
         Route::new(
             Method::POST,
             path,
@@ -221,8 +221,8 @@ fn policy_routes<S: Store>() -> Vec<Route<S>> {
             ("applyPolicy", "Apply a policy, if its tests pass"),
             policy::apply::<S>,
         )
-        .takes::<api_types::ApplyPolicy>()
-        .gives::<api_types::PolicyApplied>(200, "The policy is in force"),
+        .request::<api_types::ApplyPolicy>()
+        .response::<api_types::PolicyApplied>(200, "The policy is in force"),
         Route::new(
             Method::POST,
             "/policy/explain",
@@ -230,8 +230,8 @@ fn policy_routes<S: Store>() -> Vec<Route<S>> {
             ("explainPolicy", "Evaluate the policy for each step of a workflow, without running it"),
             policy::explain::<S>,
         )
-        .takes::<api_types::ExplainPolicy>()
-        .gives::<api_types::ExplainResult>(200, "The result for each step"),
+        .request::<api_types::ExplainPolicy>()
+        .response::<api_types::ExplainResult>(200, "The result for each step"),
     ]
 }
 
@@ -244,33 +244,33 @@ fn run_routes<S: Store>() -> Vec<Route<S>> {
             .with(Param::SINCE)
             .with(Param::UNTIL)
             .paged()
-            .gives::<api_types::Runs>(200, "A page of runs"),
+            .response::<api_types::Runs>(200, "A page of runs"),
         Route::new(Method::POST, path, Role::Operator, ("startRun", "Start a run"), runs::start::<S>)
             .with(Param::IDEMPOTENCY_KEY)
             .with(Param::TRACEPARENT)
-            .takes::<api_types::StartRun>()
-            .gives::<api_types::StartedRun>(201, "The run was started")
-            .gives::<api_types::StartedRun>(
+            .request::<api_types::StartRun>()
+            .response::<api_types::StartedRun>(201, "The run was started")
+            .response::<api_types::StartedRun>(
                 200,
                 "A repeated request started the run before, or the request joined the run that holds its concurrency key",
             )
-            .gives::<api_types::StartedRun>(202, "The run starts after the run that holds its concurrency key has finished"),
+            .response::<api_types::StartedRun>(202, "The run starts after the run that holds its concurrency key has finished"),
         Route::new(
             Method::GET,
             "/runs/{run}",
             Role::Viewer,
-            ("showRun", "Get a run"),
+            ("getRun", "Get a run"),
             runs::show::<S>,
         )
-        .gives::<api_types::Run>(200, "The run"),
+        .response::<api_types::Run>(200, "The run"),
     ]
 }
 
 fn run_action_routes<S: Store>() -> Vec<Route<S>> {
     let action = |route: Route<S>| {
         route
-            .takes::<api_types::ReasonRequest>()
-            .gives::<api_types::RunActionResponse>(200, "The request was recorded")
+            .request::<api_types::ReasonRequest>()
+            .response::<api_types::RunActionResponse>(200, "The request was recorded")
     };
     vec![
         action(Route::new(
@@ -315,7 +315,7 @@ fn run_action_routes<S: Store>() -> Vec<Route<S>> {
             ("planUndo", "Get the plan to undo a finished run"),
             runs::undo_plan::<S>,
         )
-        .gives::<api_types::UndoPlan>(200, "The plan"),
+        .response::<api_types::UndoPlan>(200, "The plan"),
         Route::new(
             Method::POST,
             "/runs/{run}/undo",
@@ -323,8 +323,8 @@ fn run_action_routes<S: Store>() -> Vec<Route<S>> {
             ("undoRun", "Start a run that undoes a finished run"),
             runs::undo::<S>,
         )
-        .gives::<api_types::StartedRun>(201, "The undo run was started")
-        .gives::<api_types::StartedRun>(200, "The undo run was started before"),
+        .response::<api_types::StartedRun>(201, "The undo run was started")
+        .response::<api_types::StartedRun>(200, "The undo run was started before"),
         Route::new(
             Method::POST,
             "/runs/{run}/signals",
@@ -332,8 +332,8 @@ fn run_action_routes<S: Store>() -> Vec<Route<S>> {
             ("signalRun", "Send a signal to a run"),
             runs::signal::<S>,
         )
-        .takes::<api_types::SendSignal>()
-        .gives::<api_types::Delivered>(200, "The signal was delivered"),
+        .request::<api_types::SendSignal>()
+        .response::<api_types::SignalResponse>(200, "The signal was delivered"),
     ]
 }
 
@@ -345,19 +345,19 @@ fn stream_routes<S: Store>() -> Vec<Route<S>> {
             "/runs/{run}/stream",
             Role::Viewer,
             ("streamRun", "Stream the events of a run"),
-            stream::of_run::<S>,
+            stream::run_stream::<S>,
         )
         .with(Param::LAST_EVENT_ID)
-        .gives_file(stream::KIND, live),
+        .file_response(stream::KIND, live),
         Route::new(
             Method::GET,
             "/stream",
             Role::Viewer,
             ("streamTenant", "Stream the events of all runs of the tenant"),
-            stream::of_tenant::<S>,
+            stream::tenant_stream::<S>,
         )
         .with(Param::LAST_EVENT_ID)
-        .gives_file(stream::KIND, live),
+        .file_response(stream::KIND, live),
     ]
 }
 
@@ -372,7 +372,7 @@ fn evidence_routes<S: Store>() -> Vec<Route<S>> {
         )
         .with(Param::AFTER)
         .with(Param::LIMIT)
-        .gives::<api_types::Events>(200, "A part of the chain"),
+        .response::<api_types::Events>(200, "A part of the chain"),
         Route::new(
             Method::GET,
             "/runs/{run}/receipts",
@@ -380,7 +380,7 @@ fn evidence_routes<S: Store>() -> Vec<Route<S>> {
             ("listReceipts", "List the attempted effects of a run, with their outcome"),
             evidence::receipts::<S>,
         )
-        .gives::<api_types::Receipts>(200, "The receipts"),
+        .response::<api_types::Receipts>(200, "The receipts"),
         Route::new(
             Method::GET,
             "/runs/{run}/evidence",
@@ -388,7 +388,7 @@ fn evidence_routes<S: Store>() -> Vec<Route<S>> {
             ("getEvidence", "Download the evidence of a finished run"),
             evidence::download::<S>,
         )
-        .gives_file(evidence::KIND, "The evidence bundle"),
+        .file_response(evidence::KIND, "The evidence bundle"),
         Route::new(
             Method::GET,
             "/runs/{run}/evidence/verification",
@@ -396,7 +396,7 @@ fn evidence_routes<S: Store>() -> Vec<Route<S>> {
             ("verifyEvidence", "Verify the evidence of a run"),
             evidence::verification::<S>,
         )
-        .gives::<api_types::Verification>(200, "The result of the verification"),
+        .response::<api_types::Verification>(200, "The result of the verification"),
     ]
 }
 
@@ -411,15 +411,15 @@ fn approval_routes<S: Store>() -> Vec<Route<S>> {
         )
         .with(Param::MINE)
         .paged()
-        .gives::<api_types::Approvals>(200, "A page of approvals"),
+        .response::<api_types::Approvals>(200, "A page of approvals"),
         Route::new(
             Method::GET,
             "/approvals/{approval}",
             Role::Viewer,
-            ("showApproval", "Get an approval"),
+            ("getApproval", "Get an approval"),
             approvals::show::<S>,
         )
-        .gives::<api_types::Approval>(200, "The approval"),
+        .response::<api_types::Approval>(200, "The approval"),
         Route::new(
             Method::POST,
             "/approvals/{approval}/approve",
@@ -427,8 +427,8 @@ fn approval_routes<S: Store>() -> Vec<Route<S>> {
             ("approve", "Approve"),
             approvals::approve::<S>,
         )
-        .takes::<api_types::DecisionRequest>()
-        .gives::<api_types::DecisionResponse>(200, "The decision was recorded"),
+        .request::<api_types::DecisionRequest>()
+        .response::<api_types::DecisionResponse>(200, "The decision was recorded"),
         Route::new(
             Method::POST,
             "/approvals/{approval}/reject",
@@ -436,8 +436,8 @@ fn approval_routes<S: Store>() -> Vec<Route<S>> {
             ("reject", "Reject"),
             approvals::reject::<S>,
         )
-        .takes::<api_types::DecisionRequest>()
-        .gives::<api_types::DecisionResponse>(200, "The decision was recorded"),
+        .request::<api_types::DecisionRequest>()
+        .response::<api_types::DecisionResponse>(200, "The decision was recorded"),
     ]
 }
 
@@ -448,10 +448,10 @@ fn tenant_routes<S: Store>() -> Vec<Route<S>> {
             Method::GET,
             path,
             Role::Viewer,
-            ("showTenant", "Get the tenant settings"),
+            ("getTenant", "Get the tenant settings"),
             tenant::show::<S>,
         )
-        .gives::<api_types::Tenant>(200, "The tenant settings"),
+        .response::<api_types::Tenant>(200, "The tenant settings"),
         Route::new(
             Method::PUT,
             path,
@@ -459,8 +459,8 @@ fn tenant_routes<S: Store>() -> Vec<Route<S>> {
             ("putTenant", "Replace users, groups and caps"),
             tenant::put::<S>,
         )
-        .takes::<api_types::PutTenant>()
-        .gives::<api_types::Tenant>(200, "The new tenant settings"),
+        .request::<api_types::PutTenant>()
+        .response::<api_types::Tenant>(200, "The new tenant settings"),
         Route::new(
             Method::GET,
             "/tenant/secrets",
@@ -468,13 +468,16 @@ fn tenant_routes<S: Store>() -> Vec<Route<S>> {
             ("listSecrets", "List the names of the secrets of external systems"),
             tenant::secrets::<S>,
         )
-        .gives::<api_types::SecretNames>(200, "The names, without the secrets"),
+        .response::<api_types::SecretNames>(200, "The names, without the secrets"),
         Route::new(Method::GET, "/keys", Role::Admin, ("listKeys", "List API keys"), keys::list::<S>)
             .paged()
-            .gives::<api_types::Keys>(200, "A page of API keys, without their secrets"),
-        Route::new(Method::POST, "/keys", Role::Admin, ("makeKey", "Create an API key"), keys::make::<S>)
-            .takes::<api_types::MakeKey>()
-            .gives::<api_types::MadeKey>(201, "The API key with its text, which is returned only once"),
+            .response::<api_types::Keys>(200, "A page of API keys, without their secrets"),
+        Route::new(Method::POST, "/keys", Role::Admin, ("createKey", "Create an API key"), keys::create::<S>)
+            .request::<api_types::CreateKey>()
+            .response::<api_types::CreatedKey>(
+                201,
+                "The API key with its secret, which is returned only once",
+            ),
         Route::new(
             Method::DELETE,
             "/keys/{key}",
@@ -482,7 +485,7 @@ fn tenant_routes<S: Store>() -> Vec<Route<S>> {
             ("revokeKey", "Revoke an API key"),
             keys::revoke::<S>,
         )
-        .gives::<api_types::Key>(200, "The API key is revoked"),
+        .response::<api_types::Key>(200, "The API key is revoked"),
     ]
 }
 
@@ -495,15 +498,15 @@ fn dispatch_routes<S: Store>() -> Vec<Route<S>> {
             ("listWorkers", "List the workers, which serve all tenants"),
             workers::list::<S>,
         )
-        .gives::<api_types::Workers>(200, "The workers"),
+        .response::<api_types::Workers>(200, "The workers"),
         Route::new(
             Method::GET,
             "/dispatch",
             Role::Viewer,
-            ("showDispatch", "Get the dispatch switch: whether dispatch is stopped, by whom and why"),
+            ("getDispatch", "Get the dispatch switch: whether dispatch is stopped, by whom and why"),
             dispatch::show::<S>,
         )
-        .gives::<api_types::Dispatch>(200, "The dispatch switch"),
+        .response::<api_types::Dispatch>(200, "The dispatch switch"),
         Route::new(
             Method::POST,
             "/dispatch/stop",
@@ -511,8 +514,8 @@ fn dispatch_routes<S: Store>() -> Vec<Route<S>> {
             ("stopDispatch", "Stop dispatch; steps in progress finish"),
             dispatch::stop::<S>,
         )
-        .takes::<api_types::StopDispatch>()
-        .gives::<api_types::Stopped>(200, "Dispatch is stopped; the response has the first stop"),
+        .request::<api_types::StopDispatch>()
+        .response::<api_types::Stopped>(200, "Dispatch is stopped; the response has the first stop"),
         Route::new(
             Method::POST,
             "/dispatch/start",
@@ -521,7 +524,7 @@ fn dispatch_routes<S: Store>() -> Vec<Route<S>> {
             dispatch::start::<S>,
         )
         .with(Param::CONTINUE)
-        .gives::<api_types::DispatchStarted>(200, "Waiting runs continue"),
+        .response::<api_types::DispatchStarted>(200, "Waiting runs continue"),
         Route::new(
             Method::POST,
             "/backout",
@@ -530,7 +533,7 @@ fn dispatch_routes<S: Store>() -> Vec<Route<S>> {
             dispatch::back_out::<S>,
         )
         .with(Param::CONTINUE)
-        .takes::<api_types::BackOutRequest>()
-        .gives::<api_types::BackedOut>(200, "The progress of the backout"),
+        .request::<api_types::BackOutRequest>()
+        .response::<api_types::BackedOut>(200, "The progress of the backout"),
     ]
 }

@@ -11,15 +11,15 @@ use serde::Deserialize;
 use store::{RunQuery, Store, trace};
 use views::{RunSnapshot, run_document, time};
 
-use crate::at::{Operator, Viewer};
 use crate::extract::{JsonBody, PathParam, QueryParams};
 use crate::page::{self, List};
 use crate::problem::ApiError;
+use crate::role_guard::{Operator, Viewer};
 use crate::{Shared, random};
 use api_types::PREFIX;
 use api_types::{
-    Delivered, ReasonRequest, Run, RunActionResponse, RunActionResult, RunLine, Runs, SendSignal,
-    SignalDelivery, StartRun, StartedRun, UndoPlan,
+    ReasonRequest, Run, RunActionResponse, RunActionResult, RunSummary, Runs, SendSignal, SignalDelivery,
+    SignalResponse, StartRun, StartedRun, UndoPlan,
 };
 
 /// Longer than common idempotency keys, and short enough for a log line.
@@ -82,7 +82,7 @@ pub(crate) async fn list<S: Store>(
     let query = RunQuery { status: filter.status, record: filter.record, since, until, before, limit };
     let page = handle.runs(query).await?;
     Ok(Json(Runs {
-        runs: page.runs.iter().map(RunLine::from).collect(),
+        runs: page.runs.iter().map(RunSummary::from).collect(),
         next: page.next.as_ref().map(|next| list.seal(next)),
     }))
 }
@@ -125,11 +125,11 @@ fn started_run(StartResult { run, new, outcome }: StartResult) -> Response {
     };
     let location = format!("{PREFIX}/runs/{}", run.run);
     let joined = outcome == StartOutcome::Joined;
-    let behind = match outcome {
+    let blocked_by = match outcome {
         StartOutcome::WaitsFor(by) => Some(by.run),
         StartOutcome::Own | StartOutcome::Joined => None,
     };
-    let started = StartedRun { run: run.run, joined, behind };
+    let started = StartedRun { run: run.run, joined, blocked_by };
     (status, [(header::LOCATION, location)], Json(started)).into_response()
 }
 
@@ -240,11 +240,11 @@ pub(crate) async fn signal<S: Store>(
     Operator { handle, .. }: Operator<S>,
     PathParam(run): PathParam<RunId>,
     JsonBody(SendSignal { id, event, payload }): JsonBody<SendSignal>,
-) -> Result<Json<Delivered>, ApiError> {
+) -> Result<Json<SignalResponse>, ApiError> {
     let delivery = match handle.signal(&run, SignalRun { id, event, payload }).await? {
-        Delivering::Woke(_) => SignalDelivery::Woke,
-        Delivering::Buffered => SignalDelivery::Kept,
+        Delivering::Woke(_) => SignalDelivery::Delivered,
+        Delivering::Buffered => SignalDelivery::Buffered,
         Delivering::Duplicate => SignalDelivery::Duplicate,
     };
-    Ok(Json(Delivered { delivery }))
+    Ok(Json(SignalResponse { delivery }))
 }

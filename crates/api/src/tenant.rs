@@ -8,9 +8,9 @@ use engine::TenantUpdate;
 use store::Store;
 
 use crate::Shared;
-use crate::at::{Admin, Viewer};
 use crate::extract::JsonBody;
 use crate::problem::ApiError;
+use crate::role_guard::{Admin, Viewer};
 use api_types::{PutTenant, SecretNames, Tenant};
 
 pub(crate) async fn show<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<Json<Tenant>, ApiError> {

@@ -3,12 +3,12 @@
 use axum::Json;
 use store::Store;
 
-use crate::at::Operator;
 use crate::problem::ApiError;
+use crate::role_guard::Operator;
 use api_types::{WorkerInfo, Workers};
 
 pub(crate) async fn list<S: Store>(Operator { handle, .. }: Operator<S>) -> Result<Json<Workers>, ApiError> {
     let now = handle.now();
     let workers = handle.workers().await?;
-    Ok(Json(Workers { workers: workers.into_iter().map(|worker| WorkerInfo::at(worker, now)).collect() }))
+    Ok(Json(Workers { workers: workers.into_iter().map(|worker| WorkerInfo::new(worker, now)).collect() }))
 }

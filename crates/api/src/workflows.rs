@@ -5,11 +5,11 @@ use axum::http::StatusCode;
 use domain::WorkflowName;
 use store::Store;
 
-use crate::at::{Admin, Viewer};
 use crate::extract::{JsonBody, PathParam};
 use crate::problem::ApiError;
+use crate::role_guard::{Admin, Viewer};
 use api_types::SourceLocation;
-use api_types::{ApplyWorkflow, Versions, Workflow, WorkflowShown, Workflows};
+use api_types::{ApplyWorkflow, Versions, Workflow, WorkflowDetail, Workflows};
 
 /// The workflows in use.
 pub(crate) async fn list<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<Json<Workflows>, ApiError> {
@@ -20,9 +20,9 @@ pub(crate) async fn list<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<J
 pub(crate) async fn show<S: Store>(
     Viewer { handle, .. }: Viewer<S>,
     PathParam(workflow): PathParam<WorkflowName>,
-) -> Result<Json<WorkflowShown>, ApiError> {
+) -> Result<Json<WorkflowDetail>, ApiError> {
     let (applied, plan) = handle.applied(&workflow).await?;
-    Ok(Json(WorkflowShown::new(applied, plan.plan())))
+    Ok(Json(WorkflowDetail::new(applied, plan.plan())))
 }
 
 pub(crate) async fn versions<S: Store>(
@@ -48,6 +48,6 @@ pub(crate) async fn apply<S: Store>(
 pub(crate) fn invalid(error: &workflow::WorkflowError) -> ApiError {
     let workflow::SourcePosition { line, column } = error.position;
     ApiError::new(StatusCode::BAD_REQUEST, "WORKFLOW_INVALID", error.to_string())
-        .at(SourceLocation { file: None, line, column })
+        .with_location(SourceLocation { file: None, line, column })
         .remedy("correct the file at this location and send it again")
 }

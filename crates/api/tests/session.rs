@@ -49,7 +49,7 @@ impl TestEnv {
         };
         engine.store().put_key(key).await.unwrap();
         let sessions = Arc::new(Sessions::new([1; 32], CookieSecurity::Https));
-        let set = sessions.begin(&tenant, SessionOrigin::Key(id.clone()), engine.now(), [0; 16]);
+        let set = sessions.start(&tenant, SessionOrigin::Key(id.clone()), engine.now(), [0; 16]);
         let cookie = set.split(';').next().unwrap().to_owned();
         Self { engine, sessions, cookie, key: PresentedKey::format(&tenant, &id, &secret) }
     }

@@ -112,7 +112,7 @@ impl Context {
         }
         let remote = Remote::new(&server.url, server.key)?;
         let client = Client::new(Transport::Server(remote));
-        Ok(ApiSession { client, tenant, hints: Hints::of_server(&server.option) })
+        Ok(ApiSession { client, tenant, hints: Hints::for_server(&server.option) })
     }
 
     /// The routes of the API in this process.

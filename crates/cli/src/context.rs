@@ -132,7 +132,7 @@ impl Context {
     }
 
     pub(crate) fn hints_for(&self, tenant: &TenantId) -> Hints {
-        if self.target == Target::Aws { Hints::of_aws(tenant) } else { Hints::new(&self.store, tenant) }
+        if self.target == Target::Aws { Hints::for_aws(tenant) } else { Hints::new(&self.store, tenant) }
     }
 
     pub(crate) fn profiles(&self) -> Result<Profiles, CliError> {

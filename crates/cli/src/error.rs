@@ -208,7 +208,7 @@ impl CliError {
         json!({ "error": {
             "message": self.to_string(),
             "code": self.code(),
-            "place": self.place(),
+            "location": self.place(),
             "causes": self.causes(),
             "help": self.help(),
             "exit": self.exit_status().code(),

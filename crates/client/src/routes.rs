@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use api_types::{
-    ApplyPolicy, ApplyWorkflow, Approval, Approvals, BackOutRequest, BackedOut, DecisionRequest,
-    DecisionResponse, Delivered, Dispatch, DispatchStarted, Events, ExplainPolicy, ExplainResult, Key, Keys,
-    MadeKey, MakeKey, Me, Policy, PolicyApplied, PutTenant, ReasonRequest, Receipts, Run, RunActionResponse,
-    Runs, SendSignal, StartRun, StartedRun, StopDispatch, Stopped, Tenant, UndoPlan, Verification, Versions,
-    Workers, Workflow, WorkflowShown, Workflows,
+    ApplyPolicy, ApplyWorkflow, Approval, Approvals, BackOutRequest, BackedOut, CreateKey, CreatedKey,
+    DecisionRequest, DecisionResponse, Dispatch, DispatchStarted, Events, ExplainPolicy, ExplainResult, Key,
+    Keys, Me, Policy, PolicyApplied, PutTenant, ReasonRequest, Receipts, Run, RunActionResponse, Runs,
+    SendSignal, SignalResponse, StartRun, StartedRun, StopDispatch, Stopped, Tenant, UndoPlan, Verification,
+    Versions, Workers, Workflow, WorkflowDetail, Workflows,
 };
 use domain::{ApprovalId, KeyId, RecordName, RunId, RunStatus, WorkflowName};
 use reqwest::{Method, StatusCode};
@@ -47,13 +47,13 @@ pub struct RunStart {
     /// Whether the request joined the run of another request with the same concurrency key.
     pub joined: bool,
     /// The run that holds the concurrency key and must finish first.
-    pub behind: Option<RunId>,
+    pub blocked_by: Option<RunId>,
 }
 
 impl RunStart {
-    fn of(reply: &Reply) -> Result<Self, ClientError> {
-        let StartedRun { run, joined, behind } = reply.document()?;
-        Ok(Self { run, new: reply.status == StatusCode::CREATED, joined, behind })
+    fn from_reply(reply: &Reply) -> Result<Self, ClientError> {
+        let StartedRun { run, joined, blocked_by } = reply.document()?;
+        Ok(Self { run, new: reply.status == StatusCode::CREATED, joined, blocked_by })
     }
 }
 
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Creates an API key.
-    pub async fn make_key(&self, request: &MakeKey) -> Result<MadeKey, ClientError> {
+    pub async fn create_key(&self, request: &CreateKey) -> Result<CreatedKey, ClientError> {
         self.document(ApiRequest::once(Method::POST, "/keys").json(request)?).await
     }
 
@@ -96,7 +96,7 @@ impl Client {
     }
 
     /// A workflow in use, with its plan.
-    pub async fn workflow(&self, name: &WorkflowName) -> Result<WorkflowShown, ClientError> {
+    pub async fn workflow(&self, name: &WorkflowName) -> Result<WorkflowDetail, ClientError> {
         self.document(ApiRequest::get(format!("/workflows/{name}"))).await
     }
 
@@ -183,7 +183,7 @@ impl Client {
     /// Starts a run. A repeated request with the same key returns the same run.
     pub async fn start(&self, request: &StartRun, key: String) -> Result<RunStart, ClientError> {
         let call = ApiRequest::repeatable(Method::POST, "/runs").json(request)?.with_key(key);
-        RunStart::of(&self.reply(&call).await?)
+        RunStart::from_reply(&self.reply(&call).await?)
     }
 
     /// Cancels a run.
@@ -220,11 +220,13 @@ impl Client {
 
     /// Starts a run that undoes a finished run.
     pub async fn undo(&self, run: &RunId) -> Result<RunStart, ClientError> {
-        RunStart::of(&self.reply(&ApiRequest::repeatable(Method::POST, format!("/runs/{run}/undo"))).await?)
+        RunStart::from_reply(
+            &self.reply(&ApiRequest::repeatable(Method::POST, format!("/runs/{run}/undo"))).await?,
+        )
     }
 
     /// Sends a signal to a run.
-    pub async fn signal(&self, run: &RunId, signal: &SendSignal) -> Result<Delivered, ClientError> {
+    pub async fn signal(&self, run: &RunId, signal: &SendSignal) -> Result<SignalResponse, ClientError> {
         self.document(ApiRequest::repeatable(Method::POST, format!("/runs/{run}/signals")).json(signal)?)
             .await
     }

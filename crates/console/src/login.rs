@@ -55,7 +55,7 @@ pub(crate) async fn log_in<S: Store>(
     };
     tracing::info!(event = "login", tenant = %caller.tenant, person = %caller.person, key = %key, "user logged in");
     let origin = SessionOrigin::Key(key);
-    let cookie = console.sessions.begin(&caller.tenant, origin, console.engine.now(), random_bytes()?);
+    let cookie = console.sessions.start(&caller.tenant, origin, console.engine.now(), random_bytes()?);
     Ok(with_cookie(Redirect::to(local_path(&form.next)).into_response(), &cookie))
 }
 

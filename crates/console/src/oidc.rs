@@ -41,7 +41,7 @@ pub(crate) async fn finish<S: Store>(
         Ok(logged_in) => {
             let (tenant, person) = (&logged_in.tenant, &logged_in.claims.person);
             tracing::info!(event = "login", %tenant, %person, credential = logged_in.claims.credential, "user logged in");
-            let cookie = console.sessions.begin(
+            let cookie = console.sessions.start(
                 &logged_in.tenant,
                 SessionOrigin::Token(logged_in.claims),
                 now,

@@ -16,7 +16,7 @@ pub fn canceled(snapshot: &RunSnapshot) -> Option<CanceledDocument> {
     let requests = events.iter().rev().filter_map(|event| Some((event, cancel_reason(&event.body)?)));
     let by_user = requests.clone().find(|(event, _)| event.by.cause == Cause::User);
     let request = by_user.or_else(|| requests.clone().next());
-    request.map(|(event, reason)| of_event(event, reason)).or_else(|| of_record(snapshot))
+    request.map(|(event, reason)| from_event(event, reason)).or_else(|| from_record(snapshot))
 }
 
 /// The reason, if the event cancels the run or requests that.
@@ -29,12 +29,12 @@ fn cancel_reason(body: &EventBody) -> Option<&str> {
     }
 }
 
-fn of_event(event: &Event, reason: &str) -> CanceledDocument {
+fn from_event(event: &Event, reason: &str) -> CanceledDocument {
     CanceledDocument { by: event.by.id.clone(), reason: reason.to_owned(), at: rfc3339_millis(event.at) }
 }
 
 /// The record's copy of the request, for a run whose chain does not verify.
-fn of_record(snapshot: &RunSnapshot) -> Option<CanceledDocument> {
+fn from_record(snapshot: &RunSnapshot) -> Option<CanceledDocument> {
     let request = snapshot.view.record.cancel.as_ref()?;
     Some(CanceledDocument {
         by: request.by.clone(),

@@ -54,7 +54,7 @@ pub fn event_json(plan: &Plan, event: &Event) -> Value {
 }
 
 fn sentence(plan: &Plan, event: &Event) -> String {
-    let text = body(event);
+    let text = body_text(event);
     match plan.step(event.seq).filter(|_| is_about_a_step(&event.body)) {
         Some(step) => format!("{}: {text}", step.id),
         None => text,
@@ -77,7 +77,7 @@ fn is_about_a_step(body: &EventBody) -> bool {
     )
 }
 
-pub(crate) fn body(event: &Event) -> String {
+pub(crate) fn body_text(event: &Event) -> String {
     let by = &event.by.id;
     match &event.body {
         EventBody::RunAdmitted { workflow, version, .. } => {
@@ -86,16 +86,19 @@ pub(crate) fn body(event: &Event) -> String {
         EventBody::StepSucceeded { attempt, receipt, .. } => {
             let effect =
                 receipt.as_ref().map(|receipt| format!(", effect {}", receipt.key)).unwrap_or_default();
-            format!("{}{effect}", done("completed", attempt.as_ref()))
+            format!("{}{effect}", attempt_text("completed", attempt.as_ref()))
         }
-        EventBody::StepRolledBack { attempt, .. } => done("rolled back", attempt.as_ref()),
+        EventBody::StepRolledBack { attempt, .. } => attempt_text("rolled back", attempt.as_ref()),
         EventBody::AttemptFailed { number, failure, not_before } => {
             let number = ordinal(*number);
             format!("attempt {number} failed: {}; retry at {}", reason(failure), timestamp(*not_before))
         }
         EventBody::StepFailed { failure, .. } => format!("failed permanently: {}", reason(failure)),
-        EventBody::LeaseExpired { previous_worker: silent, number, .. } => {
-            format!("the lease of {silent} expired; {by} takes over with attempt {}", ordinal(*number))
+        EventBody::LeaseExpired { previous_worker, number, .. } => {
+            format!(
+                "the lease of {previous_worker} expired; {by} takes over with attempt {}",
+                ordinal(*number)
+            )
         }
         EventBody::OutcomeUnknown { failure, .. } => {
             format!("outcome unknown: {}; an operator must decide", reason(failure))
@@ -110,7 +113,7 @@ pub(crate) fn body(event: &Event) -> String {
         EventBody::ActionDenied { verdict, target, .. } => {
             format!("policy denied the change of {target}: {}", because_of(verdict))
         }
-        other => of_people(by, other),
+        other => external_text(by, other),
     }
 }
 
@@ -123,7 +126,7 @@ fn because_of(verdict: &Verdict) -> String {
     reasons.collect::<Vec<_>>().join("; ")
 }
 
-fn of_approval(body: &EventBody) -> String {
+fn approval_text(body: &EventBody) -> String {
     match body {
         EventBody::ApprovalRequested { requirement, expires_at, verdict, .. } => {
             let who = match requirement.people {
@@ -151,7 +154,7 @@ fn of_approval(body: &EventBody) -> String {
 }
 
 /// Events that a user or an external system caused.
-fn of_people(by: &str, body: &EventBody) -> String {
+fn external_text(by: &str, body: &EventBody) -> String {
     match body {
         EventBody::WaitOpened { event, deadline } => {
             format!("waits for the event {event} until {}", timestamp(*deadline))
@@ -173,7 +176,7 @@ fn of_people(by: &str, body: &EventBody) -> String {
         | EventBody::ApprovalReminded { .. }
         | EventBody::ApprovalEscalated { .. }
         | EventBody::ApprovalExpired { .. }
-        | EventBody::ApprovalWithdrawn { .. } => of_approval(body),
+        | EventBody::ApprovalWithdrawn { .. } => approval_text(body),
         EventBody::RunAdmitted { .. }
         | EventBody::EffectIntended { .. }
         | EventBody::ActionDenied { .. }
@@ -186,7 +189,7 @@ fn of_people(by: &str, body: &EventBody) -> String {
     }
 }
 
-fn done(what: &str, attempt: Option<&domain::event::Attempt>) -> String {
+fn attempt_text(what: &str, attempt: Option<&domain::event::Attempt>) -> String {
     match attempt {
         Some(attempt) if attempt.number == 0 => format!("{what} by {}", attempt.worker),
         Some(attempt) => format!("{what} by {} (attempt {})", attempt.worker, ordinal(attempt.number)),

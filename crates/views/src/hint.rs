@@ -23,15 +23,15 @@ impl Hints {
     pub fn new(store: &Path, tenant: &TenantId) -> Self {
         let store = Some(store).filter(|store| *store != Path::new(STORE_DEFAULT));
         let store = store.map(|store| format!("--store {}", quoted(&store.to_string_lossy())));
-        Self::of_store(store, tenant)
+        Self::for_store(store, tenant)
     }
 
     /// Hints for the store on AWS.
-    pub fn of_aws(tenant: &TenantId) -> Self {
-        Self::of_store(Some("--aws".to_owned()), tenant)
+    pub fn for_aws(tenant: &TenantId) -> Self {
+        Self::for_store(Some("--aws".to_owned()), tenant)
     }
 
-    fn of_store(option: Option<String>, tenant: &TenantId) -> Self {
+    fn for_store(option: Option<String>, tenant: &TenantId) -> Self {
         let tenant = Some(tenant).filter(|tenant| tenant.as_str() != TENANT_DEFAULT);
         let tenant = tenant.map(|tenant| format!("--tenant {tenant}"));
         let words = ["countersign".to_owned()].into_iter().chain(option).chain(tenant);
@@ -39,7 +39,7 @@ impl Hints {
     }
 
     /// Hints for a server; `option` selects it on the command line.
-    pub fn of_server(option: &str) -> Self {
+    pub fn for_server(option: &str) -> Self {
         Self { prefix: format!("countersign {option}"), by_name: false }
     }
 
@@ -95,13 +95,13 @@ mod tests {
     fn hint_omits_default_options() {
         assert_eq!(line(STORE_DEFAULT, "default"), "countersign run list");
         assert_eq!(line("/tmp/a.db", "acme"), "countersign --store /tmp/a.db --tenant acme run list");
-        let aws = Hints::of_aws(&"acme".parse().unwrap());
+        let aws = Hints::for_aws(&"acme".parse().unwrap());
         assert_eq!(aws.line("run list"), "countersign --aws --tenant acme run list");
     }
 
     #[test]
     fn plain_hint_gets_the_prefix() {
-        let hints = Hints::of_server("--profile work");
+        let hints = Hints::for_server("--profile work");
         assert_eq!(hints.spelled_out("countersign run list"), "countersign --profile work run list");
     }
 

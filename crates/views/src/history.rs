@@ -14,36 +14,36 @@ pub struct History {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StepHistory {
     /// The attempts, oldest first.
-    pub tries: Vec<Try>,
+    pub attempts: Vec<StepAttempt>,
     /// The attempts to roll the step back, oldest first.
-    pub undo_tries: Vec<Try>,
+    pub rollback_attempts: Vec<StepAttempt>,
     /// The last failure; none after a success.
     pub failure: Option<Failure>,
 }
 
 /// One attempt at a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Try {
+pub struct StepAttempt {
     pub worker: String,
-    pub end: TryEnd,
+    pub status: AttemptStatus,
 }
 
 /// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TryEnd {
+pub enum AttemptStatus {
     /// In progress.
-    UnderWay,
+    Running,
     /// Completed.
-    Done,
+    Succeeded,
     /// Failed, or with an unknown outcome.
     Failed,
     /// The lease of the worker expired.
-    Silent,
+    LeaseExpired,
 }
 
 impl History {
     /// The history from `events` and the state of the current step.
-    pub fn of(events: &[Event], live: (StepSeq, &Live)) -> Self {
+    pub fn from_events(events: &[Event], live: (StepSeq, &Live)) -> Self {
         let mut history = Self::default();
         let mut before = None;
         let mut undoing = false;
@@ -65,7 +65,7 @@ impl StepHistory {
     /// The workers that attempted the step, each once, oldest first.
     pub fn workers(&self) -> Vec<&str> {
         let mut workers: Vec<&str> = Vec::new();
-        for attempt in self.tries.iter().chain(&self.undo_tries) {
+        for attempt in self.attempts.iter().chain(&self.rollback_attempts) {
             if !workers.contains(&attempt.worker.as_str()) {
                 workers.push(&attempt.worker);
             }
@@ -74,14 +74,14 @@ impl StepHistory {
     }
 
     /// The attempt in progress, if there is one.
-    pub fn under_way(&self) -> Option<&Try> {
-        let newest = self.undo_tries.last().or(self.tries.last());
-        newest.filter(|newest| newest.end == TryEnd::UnderWay)
+    pub fn running(&self) -> Option<&StepAttempt> {
+        let newest = self.rollback_attempts.last().or(self.attempts.last());
+        newest.filter(|newest| newest.status == AttemptStatus::Running)
     }
 
-    fn tried(&mut self, worker: impl Into<String>, end: TryEnd, undoing: bool) {
-        let tries = if undoing { &mut self.undo_tries } else { &mut self.tries };
-        tries.push(Try { worker: worker.into(), end });
+    fn add_attempt(&mut self, worker: impl Into<String>, status: AttemptStatus, undoing: bool) {
+        let attempts = if undoing { &mut self.rollback_attempts } else { &mut self.attempts };
+        attempts.push(StepAttempt { worker: worker.into(), status });
     }
 
     fn take(&mut self, event: &Event, before: Option<&EventBody>, undoing: bool) {
@@ -91,20 +91,20 @@ impl StepHistory {
         match &event.body {
             EventBody::StepSucceeded { attempt, .. } | EventBody::StepRolledBack { attempt, .. } => {
                 if let Some(attempt) = attempt {
-                    self.tried(attempt.worker.as_str(), TryEnd::Done, undoing);
+                    self.add_attempt(attempt.worker.as_str(), AttemptStatus::Succeeded, undoing);
                 }
                 self.failure = None;
             }
-            EventBody::LeaseExpired { previous_worker: silent, .. } => {
-                self.tried(silent.as_str(), TryEnd::Silent, undoing);
-                let text = format!("the lease of {silent} expired");
+            EventBody::LeaseExpired { previous_worker, .. } => {
+                self.add_attempt(previous_worker.as_str(), AttemptStatus::LeaseExpired, undoing);
+                let text = format!("the lease of {previous_worker} expired");
                 self.failure = Some(Failure::new(failure::LEASE_EXPIRED, text));
             }
             EventBody::AttemptFailed { failure, .. }
             | EventBody::StepFailed { failure, .. }
             | EventBody::OutcomeUnknown { failure, .. } => {
                 if !on_take_over {
-                    self.tried(by, TryEnd::Failed, undoing);
+                    self.add_attempt(by, AttemptStatus::Failed, undoing);
                 }
                 self.failure = Some(failure.clone());
             }
@@ -127,7 +127,7 @@ impl StepHistory {
 
     fn take_live(&mut self, live: &Live, undoing: bool) {
         match live {
-            Live::Running(lease) => self.tried(lease.owner.as_str(), TryEnd::UnderWay, undoing),
+            Live::Running(lease) => self.add_attempt(lease.owner.as_str(), AttemptStatus::Running, undoing),
             Live::Retrying { failure, .. } | Live::Unresolved { failure, .. } => {
                 self.failure = Some(failure.clone());
             }
@@ -181,18 +181,18 @@ mod tests {
         event(by, (SECOND, StepStatus::FailedRetryable), body)
     }
 
-    fn ends(history: &History, seq: StepSeq) -> Vec<(String, TryEnd)> {
-        history.step(seq).tries.into_iter().map(|attempt| (attempt.worker, attempt.end)).collect()
+    fn ends(history: &History, seq: StepSeq) -> Vec<(String, AttemptStatus)> {
+        history.step(seq).attempts.into_iter().map(|attempt| (attempt.worker, attempt.status)).collect()
     }
 
     #[test]
     fn expired_lease_is_an_attempt_of_the_current_step() {
         let events = [done(FIRST, "w1"), silent("w1", "w2"), done(SECOND, "w2")];
-        let history = History::of(&events, (SECOND, &READY));
-        assert_eq!(ends(&history, FIRST), [("w1".to_owned(), TryEnd::Done)]);
+        let history = History::from_events(&events, (SECOND, &READY));
+        assert_eq!(ends(&history, FIRST), [("w1".to_owned(), AttemptStatus::Succeeded)]);
         assert_eq!(
             ends(&history, SECOND),
-            [("w1".to_owned(), TryEnd::Silent), ("w2".to_owned(), TryEnd::Done)]
+            [("w1".to_owned(), AttemptStatus::LeaseExpired), ("w2".to_owned(), AttemptStatus::Succeeded)]
         );
         assert_eq!(history.step(SECOND).workers(), ["w1", "w2"]);
         assert_eq!(history.step(SECOND).failure, None);
@@ -201,15 +201,15 @@ mod tests {
     #[test]
     fn take_over_finding_is_no_attempt() {
         let events = [done(FIRST, "w1"), silent("w1", "w2"), unknown("w2")];
-        let history = History::of(&events, (SECOND, &READY));
-        assert_eq!(ends(&history, SECOND), [("w1".to_owned(), TryEnd::Silent)]);
+        let history = History::from_events(&events, (SECOND, &READY));
+        assert_eq!(ends(&history, SECOND), [("w1".to_owned(), AttemptStatus::LeaseExpired)]);
         assert_eq!(history.step(SECOND).failure.unwrap().code, "OUTCOME_UNKNOWN");
     }
 
     #[test]
     fn unknown_outcome_is_an_attempt_of_its_worker() {
         let events = [done(FIRST, "w1"), unknown("w1")];
-        let history = History::of(&events, (SECOND, &READY));
-        assert_eq!(ends(&history, SECOND), [("w1".to_owned(), TryEnd::Failed)]);
+        let history = History::from_events(&events, (SECOND, &READY));
+        assert_eq!(ends(&history, SECOND), [("w1".to_owned(), AttemptStatus::Failed)]);
     }
 }

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::time::rfc3339_millis;
 
 use super::canceled::canceled;
-use super::history::{History, Try, TryEnd};
+use super::history::{AttemptStatus, History, StepAttempt};
 use super::text::{numbered, tool};
 use super::{RunSnapshot, compensation, waiting};
 
@@ -36,7 +36,7 @@ pub struct RunDocument {
     pub status: RunStatus,
     /// The index of the current step, from 0.
     #[schema(value_type = u32)]
-    pub at: StepSeq,
+    pub current_step: StepSeq,
     pub created_at: String,
     pub completed_at: Option<String>,
     /// Who canceled the run and why, if it was canceled.
@@ -44,7 +44,7 @@ pub struct RunDocument {
     pub canceled: Option<CanceledDocument>,
     /// The idempotency key of the request that started the run.
     #[schema(value_type = String)]
-    pub key: IdempotencyKey,
+    pub idempotency_key: IdempotencyKey,
     /// The external record, if the request named one.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
@@ -63,7 +63,7 @@ pub struct RunDocument {
     /// The effects, if the run is canceled or rolls back.
     pub compensation: Option<Vec<CompensationDocument>>,
     /// Why the run waits, and what ends the wait; null if the run has finished.
-    pub waits: Option<WaitDocument>,
+    pub waiting: Option<WaitDocument>,
     pub chain: ChainDocument,
 }
 
@@ -113,12 +113,10 @@ pub struct StepDocument {
     pub tool: String,
     #[schema(value_type = String)]
     pub status: StepStatus,
-    /// The number of attempts.
-    pub attempts: usize,
-    /// The attempts with worker and result.
-    pub tries: Vec<TryDocument>,
-    /// The attempts to roll the step back.
-    pub undo_tries: Vec<TryDocument>,
+    /// The attempts, oldest first.
+    pub attempts: Vec<AttemptDocument>,
+    /// The attempts to roll the step back, oldest first.
+    pub rollback_attempts: Vec<AttemptDocument>,
     /// The lease of the worker that runs the step.
     pub lease: Option<LeaseDocument>,
     /// The last failure; null after a success.
@@ -126,7 +124,7 @@ pub struct StepDocument {
     pub failure: Option<Failure>,
     /// The idempotency key of the effect, if there is one.
     #[schema(value_type = Option<String>)]
-    pub effect: Option<IdempotencyKey>,
+    pub effect_key: Option<IdempotencyKey>,
     /// The output; a large output as `{"blob": …}`.
     #[schema(value_type = Value)]
     #[serde(default)]
@@ -135,19 +133,19 @@ pub struct StepDocument {
 
 impl StepDocument {
     /// Whether a worker runs the step now.
-    pub fn is_under_way(&self) -> bool {
-        let newest = self.undo_tries.last().or(self.tries.last());
-        newest.is_some_and(|newest| newest.end == end_name(TryEnd::UnderWay))
+    pub fn is_running(&self) -> bool {
+        let newest = self.rollback_attempts.last().or(self.attempts.last());
+        newest.is_some_and(|newest| newest.status == attempt_status(AttemptStatus::Running))
     }
 }
 
 /// One attempt at a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = Try)]
-pub struct TryDocument {
+#[schema(as = Attempt)]
+pub struct AttemptDocument {
     pub worker: String,
-    /// `under_way`, `done`, `failed` or `silent`.
-    pub end: String,
+    /// `running`, `succeeded`, `failed` or `lease_expired`.
+    pub status: String,
 }
 
 /// The lease of a worker on a step.
@@ -155,15 +153,15 @@ pub struct TryDocument {
 #[schema(as = Lease)]
 pub struct LeaseDocument {
     #[schema(value_type = String)]
-    pub owner: WorkerId,
+    pub worker: WorkerId,
     #[schema(value_type = u64)]
     pub fence: Fence,
-    pub since: String,
+    pub acquired_at: String,
     /// The expiry, unless the worker renews the lease.
-    pub until: String,
+    pub expires_at: String,
     /// The idempotency key of the effect in progress.
     #[schema(value_type = Option<String>)]
-    pub intent: Option<IdempotencyKey>,
+    pub effect_key: Option<IdempotencyKey>,
 }
 
 /// The status of an effect.
@@ -183,9 +181,9 @@ pub struct CompensationDocument {
 #[schema(as = Wait)]
 pub struct WaitDocument {
     /// The reason, in sentences.
-    pub why: String,
+    pub reason: String,
     /// The actions and events that end the wait.
-    pub ends: Vec<NextActionDocument>,
+    pub next_actions: Vec<NextActionDocument>,
 }
 
 /// An action or an event that ends a wait.
@@ -193,7 +191,7 @@ pub struct WaitDocument {
 #[schema(as = NextAction)]
 pub struct NextActionDocument {
     /// The effect of the action.
-    pub what: String,
+    pub description: String,
     /// The command; null if it happens automatically.
     pub command: Option<String>,
 }
@@ -211,9 +209,9 @@ pub struct ChainDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub head: Option<Digest>,
-    /// The fault, if the chain does not verify.
+    /// The error, if the chain does not verify.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fault: Option<String>,
+    pub error: Option<String>,
 }
 
 pub fn run_json(snapshot: &RunSnapshot) -> Value {
@@ -229,18 +227,18 @@ pub fn run_document(snapshot: &RunSnapshot) -> RunDocument {
         version: record.workflow_version,
         plan: record.plan,
         status: record.status,
-        at: record.at,
+        current_step: record.at,
         created_at: rfc3339_millis(record.created_at),
         completed_at: record.completed_at.map(rfc3339_millis),
         canceled: canceled(snapshot),
-        key: record.trigger.reference.clone(),
+        idempotency_key: record.trigger.reference.clone(),
         record: record.trigger.record.clone(),
         steps: steps(snapshot),
         cost_microusd: record.cost_microusd,
         costs: costs(snapshot),
         effects: record.effects,
         compensation: compensation::document(&snapshot.view),
-        waits: waits(snapshot),
+        waiting: wait(snapshot),
         chain: chain(snapshot),
     }
 }
@@ -276,39 +274,40 @@ fn step(snapshot: &RunSnapshot, history: &History, seq: StepSeq, planned: &Plann
         id: planned.id.clone(),
         tool: tool(&planned.work).to_owned(),
         status: step_status(&snapshot.view.record, &snapshot.view.steps, seq),
-        attempts: past.tries.len(),
-        tries: tries(&past.tries),
-        undo_tries: tries(&past.undo_tries),
+        attempts: attempts(&past.attempts),
+        rollback_attempts: attempts(&past.rollback_attempts),
         lease: lease(snapshot, seq),
         failure: past.failure,
-        effect: ended.and_then(|record| record.receipt.clone()),
+        effect_key: ended.and_then(|record| record.receipt.clone()),
         output: ended.map(output).unwrap_or_default(),
     }
 }
 
-fn tries(tries: &[Try]) -> Vec<TryDocument> {
-    let document =
-        |attempt: &Try| TryDocument { worker: attempt.worker.clone(), end: end_name(attempt.end).to_owned() };
-    tries.iter().map(document).collect()
+fn attempts(attempts: &[StepAttempt]) -> Vec<AttemptDocument> {
+    let document = |attempt: &StepAttempt| AttemptDocument {
+        worker: attempt.worker.clone(),
+        status: attempt_status(attempt.status).to_owned(),
+    };
+    attempts.iter().map(document).collect()
 }
 
-fn end_name(end: TryEnd) -> &'static str {
-    match end {
-        TryEnd::UnderWay => "under_way",
-        TryEnd::Done => "done",
-        TryEnd::Failed => "failed",
-        TryEnd::Silent => "silent",
+fn attempt_status(status: AttemptStatus) -> &'static str {
+    match status {
+        AttemptStatus::Running => "running",
+        AttemptStatus::Succeeded => "succeeded",
+        AttemptStatus::Failed => "failed",
+        AttemptStatus::LeaseExpired => "lease_expired",
     }
 }
 
 fn lease(snapshot: &RunSnapshot, seq: StepSeq) -> Option<LeaseDocument> {
     match &snapshot.view.record.live {
         Live::Running(lease) if seq == snapshot.view.record.at => Some(LeaseDocument {
-            owner: lease.owner.clone(),
+            worker: lease.owner.clone(),
             fence: lease.fence,
-            since: rfc3339_millis(lease.since),
-            until: rfc3339_millis(lease.until),
-            intent: lease.intent.as_ref().map(|intent| intent.key.clone()),
+            acquired_at: rfc3339_millis(lease.since),
+            expires_at: rfc3339_millis(lease.until),
+            effect_key: lease.intent.as_ref().map(|intent| intent.key.clone()),
         }),
         _ => None,
     }
@@ -324,14 +323,14 @@ fn output(record: &StepRecord) -> Value {
     }
 }
 
-fn waits(snapshot: &RunSnapshot) -> Option<WaitDocument> {
+fn wait(snapshot: &RunSnapshot) -> Option<WaitDocument> {
     let waiting = waiting(snapshot)?;
-    let ends = waiting
-        .ends
+    let next_actions = waiting
+        .next_actions
         .into_iter()
-        .map(|action| NextActionDocument { what: action.what, command: action.command })
+        .map(|action| NextActionDocument { description: action.description, command: action.command })
         .collect();
-    Some(WaitDocument { why: waiting.why, ends })
+    Some(WaitDocument { reason: waiting.reason, next_actions })
 }
 
 fn chain(snapshot: &RunSnapshot) -> ChainDocument {
@@ -340,6 +339,6 @@ fn chain(snapshot: &RunSnapshot) -> ChainDocument {
         verified: events.is_ok(),
         events: events.ok().map(Vec::len),
         head: events.ok().map(|_| snapshot.view.record.head),
-        fault: events.err().map(ToString::to_string),
+        error: events.err().map(ToString::to_string),
     }
 }

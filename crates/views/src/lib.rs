@@ -30,10 +30,10 @@ use crate::hint::Hints;
 
 pub use canceled::canceled;
 pub use event::{EventDocument, event_document, event_json, event_line};
-pub use history::{History, TryEnd};
+pub use history::{AttemptStatus, History};
 pub use json::{
-    CanceledDocument, ChainDocument, CompensationDocument, CostDocument, LeaseDocument, NextActionDocument,
-    RunDocument, StepDocument, TryDocument, UsageDocument, WaitDocument, run_document, run_json,
+    AttemptDocument, CanceledDocument, ChainDocument, CompensationDocument, CostDocument, LeaseDocument,
+    NextActionDocument, RunDocument, StepDocument, UsageDocument, WaitDocument, run_document, run_json,
 };
 pub use money::money;
 pub use refusal::refusal_in_words;
@@ -90,6 +90,6 @@ impl RunSnapshot {
     pub fn history(&self) -> History {
         let events = self.view.events.as_deref().unwrap_or_default();
         let record = &self.view.record;
-        History::of(events, (record.at, &record.live))
+        History::from_events(events, (record.at, &record.live))
     }
 }

@@ -92,7 +92,7 @@ impl TestEnv {
     /// The reason of the wait, and the commands that end it.
     async fn waits(&self) -> (String, Vec<String>) {
         let waiting = waiting(&self.snapshot().await).unwrap();
-        (waiting.why, waiting.ends.into_iter().filter_map(|action| action.command).collect())
+        (waiting.reason, waiting.next_actions.into_iter().filter_map(|action| action.command).collect())
     }
 
     fn command(&self, verb: &str) -> String {
@@ -206,7 +206,7 @@ async fn unknown_outcome_shows_its_failure_code() {
     snapshot.view.record.status = domain::RunStatus::Paused;
     snapshot.view.record.live =
         domain::Live::Unresolved { attempt: 1, failure: failure.clone(), open: Some(intent) };
-    let why = waiting(&snapshot).unwrap().why;
+    let why = waiting(&snapshot).unwrap().reason;
     assert!(why.contains("(IDEMPOTENCY_EXPIRED: the external system has forgotten the key)"), "{why}");
     assert_eq!(run_json(&snapshot)["steps"][0]["failure"]["code"], "IDEMPOTENCY_EXPIRED");
     let mut event = snapshot.view.events.as_ref().unwrap()[0].clone();

@@ -22,15 +22,15 @@ pub fn run_text(snapshot: &RunSnapshot) -> String {
 
 /// The text of `run show` for a run document, at `now`.
 pub fn document_text(run: &RunDocument, now: Timestamp) -> String {
-    let why = run.waits.as_ref().map(|waits| wrapped(&waits.why, WIDTH)).unwrap_or_default();
-    let ends = run.waits.as_ref().map(next_actions).unwrap_or_default();
+    let why = run.waiting.as_ref().map(|wait| wrapped(&wait.reason, WIDTH)).unwrap_or_default();
+    let actions = run.waiting.as_ref().map(next_actions).unwrap_or_default();
     [
         heading(run, now),
         format!("\n{}", indented(&table_of(run, now), 2)),
         section("failures", &failures(run)),
         section("effects", &compensation::text(run)),
         section("waiting", &why),
-        section("next actions", &ends),
+        section("next actions", &actions),
         format!("\n{}\n", chain(&run.chain)),
     ]
     .concat()
@@ -49,7 +49,7 @@ fn heading(run: &RunDocument, now: Timestamp) -> String {
         ("status", Some(status(run))),
         ("canceled", run.canceled.as_ref().map(CanceledDocument::line)),
         ("started", Some(format!("{}{ago}", in_seconds(created_at)))),
-        ("key", Some(run.key.to_string())),
+        ("key", Some(run.idempotency_key.to_string())),
     ];
     lines.into_iter().filter_map(|(name, value)| Some(format!("{name:<10}{}\n", value?))).collect()
 }
@@ -83,10 +83,10 @@ pub(super) fn numbered(plan: &Plan) -> impl Iterator<Item = (StepSeq, &PlannedSt
 }
 
 fn row(step: &StepDocument, now: Timestamp) -> [String; 6] {
-    let attempts = match (step.tries.len(), step.undo_tries.len()) {
+    let attempts = match (step.attempts.len(), step.rollback_attempts.len()) {
         (0, 0) => String::new(),
-        (tries, 0) => tries.to_string(),
-        (tries, undo_tries) => format!("{tries} + {undo_tries} rollback"),
+        (attempts, 0) => attempts.to_string(),
+        (attempts, rollback) => format!("{attempts} + {rollback} rollback"),
     };
     [
         (step.seq.index() + 1).to_string(),
@@ -110,14 +110,14 @@ pub fn tool(work: &Work) -> &str {
 /// The workers that attempted the step, each once, oldest first, and the lease of the last one.
 fn workers(step: &StepDocument, now: Timestamp) -> String {
     let mut names: Vec<&str> = Vec::new();
-    for attempt in step.tries.iter().chain(&step.undo_tries) {
+    for attempt in step.attempts.iter().chain(&step.rollback_attempts) {
         if !names.contains(&attempt.worker.as_str()) {
             names.push(&attempt.worker);
         }
     }
     let names = names.join(", ");
-    match step.lease.as_ref().and_then(|lease| parse(&lease.until)) {
-        Some(until) if step.is_under_way() => {
+    match step.lease.as_ref().and_then(|lease| parse(&lease.expires_at)) {
+        Some(until) if step.is_running() => {
             let lease = if until > now { "lease expires" } else { "lease expired" };
             format!("{names} ({lease} {})", relative(until, now))
         }
@@ -128,7 +128,8 @@ fn workers(step: &StepDocument, now: Timestamp) -> String {
 fn failures(run: &RunDocument) -> String {
     // The section about the wait already shows these.
     let is_shown_as_wait = |step: &StepDocument| {
-        step.seq == run.at && (run.status == RunStatus::Paused || step.status == StepStatus::FailedRetryable)
+        step.seq == run.current_step
+            && (run.status == RunStatus::Paused || step.status == StepStatus::FailedRetryable)
     };
     let line = |step: &StepDocument| {
         let failure = step.failure.as_ref().filter(|_| !is_shown_as_wait(step))?;
@@ -137,17 +138,17 @@ fn failures(run: &RunDocument) -> String {
     run.steps.iter().filter_map(line).collect()
 }
 
-fn next_actions(waits: &WaitDocument) -> String {
+fn next_actions(wait: &WaitDocument) -> String {
     let line = |action: &NextActionDocument| match &action.command {
-        Some(command) => format!("{command}\n    {}\n", action.what),
-        None => format!("(automatic) {}\n", action.what),
+        Some(command) => format!("{command}\n    {}\n", action.description),
+        None => format!("(automatic) {}\n", action.description),
     };
-    waits.ends.iter().map(line).collect()
+    wait.next_actions.iter().map(line).collect()
 }
 
 /// The verification of the chain, in one line.
 fn chain(chain: &ChainDocument) -> String {
-    match &chain.fault {
+    match &chain.error {
         None => {
             let events = counted(chain.events.unwrap_or_default(), "event");
             format!("chain     {events}, verified")

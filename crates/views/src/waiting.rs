@@ -18,16 +18,16 @@ use super::RunSnapshot;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     /// The reason, in sentences.
-    pub why: String,
+    pub reason: String,
     /// The actions and events that end the wait.
-    pub ends: Vec<NextAction>,
+    pub next_actions: Vec<NextAction>,
 }
 
 /// An action or an event that ends a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextAction {
     /// The effect of the action.
-    pub what: String,
+    pub description: String,
     /// The command; none if it happens automatically.
     pub command: Option<String>,
 }
@@ -49,10 +49,10 @@ pub fn waiting(snapshot: &RunSnapshot) -> Option<Waiting> {
     let mut waiting = match &record.live {
         _ if record.status == RunStatus::Paused => snapshot.paused(),
         Live::Ready { .. } => snapshot.ready(),
-        Live::Running(lease) => snapshot.held(lease),
+        Live::Running(lease) => snapshot.leased(lease),
         Live::Retrying { .. } => snapshot.retrying(),
-        Live::WaitingEvent { .. } => snapshot.for_event(),
-        Live::WaitingApproval { .. } => snapshot.for_approval(),
+        Live::WaitingEvent { .. } => snapshot.waiting_for_event(),
+        Live::WaitingApproval { .. } => snapshot.waiting_for_approval(),
         // A run in one of these states is paused or has finished.
         Live::Unresolved { .. } | Live::Ended { .. } => return None,
     };
@@ -61,11 +61,11 @@ pub fn waiting(snapshot: &RunSnapshot) -> Option<Waiting> {
     {
         waiting = snapshot.dispatch_stopped(waiting, all, stopped);
     }
-    waiting.why += &requests(record);
+    waiting.reason += &requests(record);
     if record.cancel.is_some() && record.status != RunStatus::Paused {
         // A second request changes nothing.
         let cancel = snapshot.cancel("").command;
-        waiting.ends.retain(|action| action.command != cancel);
+        waiting.next_actions.retain(|action| action.command != cancel);
     }
     Some(waiting)
 }
@@ -101,7 +101,10 @@ impl RunSnapshot {
     }
 
     fn command(&self, verb: &str, what: &str) -> NextAction {
-        NextAction { what: what.to_owned(), command: Some(self.hints.run(verb, &self.view.record.key)) }
+        NextAction {
+            description: what.to_owned(),
+            command: Some(self.hints.run(verb, &self.view.record.key)),
+        }
     }
 
     fn cancel(&self, what: &str) -> NextAction {
@@ -110,7 +113,7 @@ impl RunSnapshot {
 
     fn start_worker(&self) -> NextAction {
         NextAction {
-            what: "starts a worker; a running worker takes the step automatically".into(),
+            description: "starts a worker; a running worker takes the step automatically".into(),
             command: Some(self.hints.line("worker")),
         }
     }
@@ -120,41 +123,44 @@ impl RunSnapshot {
         let whom = if all { "all tenants" } else { "this tenant" };
         let why = format!(
             "{} Dispatch is stopped: {} stopped it for {whom} at {}, \u{201c}{}\u{201d}.",
-            waiting.why,
+            waiting.reason,
             stopped.by.id,
             timestamp(stopped.at),
             stopped.reason
         );
         let start = if all {
             let what = "the operator of the store starts dispatch: countersign dispatch start --all";
-            NextAction { what: what.into(), command: None }
+            NextAction { description: what.into(), command: None }
         } else {
             let what = "starts dispatch; waiting runs continue";
-            NextAction { what: what.into(), command: Some(self.hints.line("dispatch start")) }
+            NextAction { description: what.into(), command: Some(self.hints.line("dispatch start")) }
         };
         let start_worker = self.start_worker();
-        let others = waiting.ends.into_iter().filter(|action| *action != start_worker);
-        Waiting { why, ends: iter::once(start).chain(others).collect() }
+        let others = waiting.next_actions.into_iter().filter(|action| *action != start_worker);
+        Waiting { reason: why, next_actions: iter::once(start).chain(others).collect() }
     }
 
     fn ready(&self) -> Waiting {
         let why = format!("{} is ready. No worker has claimed it yet.", self.work());
-        Waiting { why, ends: vec![self.start_worker(), self.cancel("cancels the run")] }
+        Waiting { reason: why, next_actions: vec![self.start_worker(), self.cancel("cancels the run")] }
     }
 
-    fn held(&self, lease: &Lease) -> Waiting {
+    fn leased(&self, lease: &Lease) -> Waiting {
         let work = self.work();
         let until = format!("{} ({})", timestamp(lease.until), relative(lease.until, self.now));
         if lease.until > self.now {
             let why = format!("{work} is in progress on {}, with a lease until {until}.", lease.owner);
             let what = "the worker finishes; if its lease expires, another worker takes over";
             return Waiting {
-                why,
-                ends: vec![NextAction { what: what.into(), command: None }, self.cancel("cancels the run")],
+                reason: why,
+                next_actions: vec![
+                    NextAction { description: what.into(), command: None },
+                    self.cancel("cancels the run"),
+                ],
             };
         }
         let why = format!("{work} was claimed by {}, whose lease expired at {until}.", lease.owner);
-        Waiting { why, ends: vec![self.start_worker(), self.cancel("cancels the run")] }
+        Waiting { reason: why, next_actions: vec![self.start_worker(), self.cancel("cancels the run")] }
     }
 
     fn retrying(&self) -> Waiting {
@@ -165,10 +171,16 @@ impl RunSnapshot {
             format!("{} failed in attempt {attempt}: {}: {}.", self.work(), failure.code, failure.message);
         let due =
             format!("the retry starts at {} ({})", timestamp(*not_before), relative(*not_before, self.now));
-        Waiting { why, ends: vec![NextAction { what: due, command: None }, self.cancel("cancels the run")] }
+        Waiting {
+            reason: why,
+            next_actions: vec![
+                NextAction { description: due, command: None },
+                self.cancel("cancels the run"),
+            ],
+        }
     }
 
-    fn for_event(&self) -> Waiting {
+    fn waiting_for_event(&self) -> Waiting {
         let Live::WaitingEvent { event, deadline, on_timeout } = &self.view.record.live else {
             return self.ready();
         };
@@ -180,16 +192,16 @@ impl RunSnapshot {
         };
         let late = format!("at {} ({}) {late}", timestamp(*deadline), relative(*deadline, self.now));
         Waiting {
-            why: format!("{} waits for the external event {event}.", self.work()),
-            ends: vec![
-                NextAction { what: "delivers the event".into(), command: Some(signal) },
-                NextAction { what: late, command: None },
+            reason: format!("{} waits for the external event {event}.", self.work()),
+            next_actions: vec![
+                NextAction { description: "delivers the event".into(), command: Some(signal) },
+                NextAction { description: late, command: None },
                 self.cancel("cancels the run"),
             ],
         }
     }
 
-    fn for_approval(&self) -> Waiting {
+    fn waiting_for_approval(&self) -> Waiting {
         let Some(approval) = self.approval() else { return self.ready() };
         let answer = |verb: &str| {
             let rest = format!("approval {verb} {} {}", self.view.record.key.run, self.step());
@@ -212,11 +224,11 @@ impl RunSnapshot {
             relative(expires, self.now)
         );
         Waiting {
-            why: format!("{} {}{}", self.work(), subject(approval), approvers(approval)),
-            ends: vec![
-                NextAction { what: approve.into(), command: answer("approve") },
-                NextAction { what: reject.into(), command: answer("reject") },
-                NextAction { what: late, command: None },
+            reason: format!("{} {}{}", self.work(), subject(approval), approvers(approval)),
+            next_actions: vec![
+                NextAction { description: approve.into(), command: answer("approve") },
+                NextAction { description: reject.into(), command: answer("reject") },
+                NextAction { description: late, command: None },
             ],
         }
     }
@@ -226,11 +238,11 @@ impl RunSnapshot {
             Live::Unresolved { open: Some(intent), failure, .. } => self.outcome_unknown(intent, failure),
             Live::Unresolved { failure, .. } => {
                 let why = format!("{} failed: {}: {}.", self.work(), failure.code, failure.message);
-                Waiting { why, ends: self.paused_actions("retries the step") }
+                Waiting { reason: why, next_actions: self.paused_actions("retries the step") }
             }
             _ => {
                 let retry = format!("resumes the run at step {}", self.step());
-                Waiting { why: self.paused_by(), ends: self.paused_actions(&retry) }
+                Waiting { reason: self.paused_by(), next_actions: self.paused_actions(&retry) }
             }
         }
     }
@@ -262,8 +274,8 @@ impl RunSnapshot {
             intent.key,
         );
         Waiting {
-            why,
-            ends: self.paused_actions("repeats the effect; if it happened before, it happens twice"),
+            reason: why,
+            next_actions: self.paused_actions("repeats the effect; if it happened before, it happens twice"),
         }
     }
 

@@ -69,7 +69,7 @@ pub fn body_for(name: &str) -> Option<Value> {
         "putTenant" => {
             Some(json!({ "people": {}, "groups": {}, "caps": { "max_writes_per_run": 3 }, "revision": null }))
         }
-        "makeKey" => Some(json!({ "person": "ada", "roles": ["viewer"] })),
+        "createKey" => Some(json!({ "person": "ada", "roles": ["viewer"] })),
         _ => None,
     }
 }

@@ -38,7 +38,7 @@ version: 1
 environment: dev
 trigger: { schedule: { cron: "0 0 1 1 *", time_zone: UTC } }
 steps:
-  - { id: a, tool: transform, with: { value: "${ trigger.slot }" } }
+  - { id: a, tool: transform, with: { value: "${ trigger.scheduled_at }" } }
 "#;
 
 /// More than the inline limit of a payload.
@@ -97,7 +97,7 @@ fn served(env: &TestEnv, server: &RecordingProxy, run: &RunKey) {
         "run start yearly".to_owned(),
     ] {
         let mut command = command_line(&format!("--server {} {line}", running.output("url")));
-        let output = command.env("COUNTERSIGN_API_KEY", made["text"].as_str().unwrap()).output().unwrap();
+        let output = command.env("COUNTERSIGN_API_KEY", made["secret"].as_str().unwrap()).output().unwrap();
         assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
@@ -111,7 +111,8 @@ async fn programs_stay_within_their_iam_roles() {
 
     env.apply_earlier(YEARLY, Millis::hours(366 * 24)).await;
     let plan = env.apply(&YEARLY.replace("yearly", "orphan")).await;
-    let orphan = env.start_earlier(&plan, "orphan", json!({ "slot": "then" }), Millis::hours(1)).await;
+    let orphan =
+        env.start_earlier(&plan, "orphan", json!({ "scheduled_at": "then" }), Millis::hours(1)).await;
     assert_eq!(env.sweep().await.unwrap()["scheduled"], 1);
     let worker = env.worker();
     let run = governed(&env).await;

@@ -99,7 +99,7 @@ async fn operator_runs_a_server_on_aws_from_first_key_to_backout() {
     let operator = Operator::new().await;
     let (code, made) = operator.run(&format!("key create ada --role admin --tenant {TENANT} --aws"));
     assert_eq!((code, &made["key"]["person"]), (Some(0), &"ada".into()), "{made}");
-    let key = made["text"].as_str().unwrap().to_owned();
+    let key = made["secret"].as_str().unwrap().to_owned();
     let server = Server { running: operator.serve(), key, operator: &operator };
     assert!(server.running.output("store").contains("on AWS"), "{}", server.running.output("store"));
     assert_eq!(server.run_ok("whoami")["person"], "ada");
@@ -112,10 +112,10 @@ async fn operator_runs_a_server_on_aws_from_first_key_to_backout() {
     let run = server.start("plain");
     let shown = server.show(&run);
     assert_eq!(shown["status"], "queued");
-    assert!(shown["waits"]["why"].as_str().unwrap().contains("fire"), "{}", shown["waits"]);
+    assert!(shown["waiting"]["reason"].as_str().unwrap().contains("fire"), "{}", shown["waiting"]);
 
     let (code, started) = operator.run("dispatch start --all --aws");
-    assert_eq!((code, &started["announced"]), (Some(0), &1.into()), "{started}");
+    assert_eq!((code, &started["enqueued"]), (Some(0), &1.into()), "{started}");
     assert_eq!(server.run_ok("dispatch status")["stopped"], false);
     let mut worker = operator.env.worker();
     server.wait_until(&run, "succeeded").await;
@@ -139,7 +139,7 @@ async fn operator_runs_a_server_on_aws_from_first_key_to_backout() {
     server.run_ok(&format!("run pause {paused} --reason look"));
     assert_eq!(server.show(&paused)["status"], "paused");
     let (code, counted) = operator.run("backout --all --reason wrong --aws");
-    assert_eq!((code, &counted["under_way"]), (Some(1), &1.into()), "{counted}");
+    assert_eq!((code, &counted["unfinished"]), (Some(1), &1.into()), "{counted}");
     let (code, ended) = operator.run("backout --all --reason wrong --yes --aws");
     assert_eq!((code, &ended["canceled"], &ended["done"]), (Some(0), &1.into(), &true.into()), "{ended}");
     assert_eq!(server.show(&paused)["status"], "canceled");

@@ -85,7 +85,7 @@ impl Cookies {
         cookie: Cookie,
         headers: &HeaderMap,
     ) -> Option<(T, String)> {
-        let (text, code) = self.only(cookie, headers)?.rsplit_once('.')?;
+        let (text, code) = self.single(cookie, headers)?.rsplit_once('.')?;
         if !self.is_code(cookie.purpose(), text, code) {
             return None;
         }
@@ -94,7 +94,7 @@ impl Cookies {
     }
 
     /// The value of the cookie; none if the request has two, because another site may have set one of them.
-    fn only<'h>(&self, cookie: Cookie, headers: &'h HeaderMap) -> Option<&'h str> {
+    fn single<'h>(&self, cookie: Cookie, headers: &'h HeaderMap) -> Option<&'h str> {
         let ours = cookie.name(self.security);
         let texts = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));

@@ -11,8 +11,8 @@ use crate::problem::ApiError;
 /// The caller with this API key.
 pub(super) async fn caller<S: Store>(engine: &Engine<S>, shown: &str) -> Result<Caller, ApiError> {
     let shown = PresentedKey::parse(shown).ok_or_else(ApiError::unauthenticated)?;
-    let known = engine.api_key(&shown.tenant, &shown.id).await?;
-    let live = known.filter(|key| key.matches(&shown) && key.is_live(engine.now()));
+    let stored = engine.api_key(&shown.tenant, &shown.id).await?;
+    let live = stored.filter(|key| key.matches(&shown) && key.is_live(engine.now()));
     let Some(key) = live else {
         tracing::warn!(event = "key_rejected", tenant = %shown.tenant, key = %shown.id, "API key rejected");
         return Err(ApiError::unauthenticated());
@@ -21,13 +21,13 @@ pub(super) async fn caller<S: Store>(engine: &Engine<S>, shown: &str) -> Result<
 }
 
 /// The caller of a session that started with this API key, while the key is valid.
-pub(super) async fn of_session<S: Store>(
+pub(super) async fn session_caller<S: Store>(
     engine: &Engine<S>,
     tenant: &TenantId,
     key: &KeyId,
 ) -> Result<Caller, ApiError> {
-    let known = engine.api_key(tenant, key).await?;
-    let live = known.filter(|key| key.is_live(engine.now()));
+    let stored = engine.api_key(tenant, key).await?;
+    let live = stored.filter(|key| key.is_live(engine.now()));
     live.map(holder).ok_or_else(ApiError::unauthenticated)
 }
 

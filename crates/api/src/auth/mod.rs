@@ -118,7 +118,7 @@ impl<S: Store> Authenticator<S> {
         let session = self.sessions.as_ref().and_then(|sessions| sessions.read(headers, self.engine.now()));
         let session = session.ok_or_else(ApiError::unauthenticated)?;
         let caller = match &session.origin {
-            SessionOrigin::Key(key) => key::of_session(&self.engine, &session.tenant, key).await?,
+            SessionOrigin::Key(key) => key::session_caller(&self.engine, &session.tenant, key).await?,
             SessionOrigin::Token(claims) => claims.caller(&session.tenant),
         };
         Ok((caller, session))

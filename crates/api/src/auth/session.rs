@@ -105,7 +105,7 @@ impl Sessions {
     }
 
     /// Starts a session. Returns the `Set-Cookie` header. `random` makes the cookie unique.
-    pub fn begin(
+    pub fn start(
         &self,
         tenant: &TenantId,
         origin: SessionOrigin,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn cookie_of(sessions: &Sessions, tenant: &str, origin: SessionOrigin) -> String {
-        let set = sessions.begin(&tenant.parse().unwrap(), origin, NOON, [7; 16]);
+        let set = sessions.start(&tenant.parse().unwrap(), origin, NOON, [7; 16]);
         set.split(';').next().unwrap().to_owned()
     }
 
@@ -272,7 +272,7 @@ mod tests {
             sessions.end(&session, NOON)
         };
         let https = sessions(1, CookieSecurity::Https);
-        for set in [end(&https), https.begin(&"t".parse().unwrap(), key(), NOON, [0; 16])] {
+        for set in [end(&https), https.start(&"t".parse().unwrap(), key(), NOON, [0; 16])] {
             assert!(set.starts_with("__Host-countersign="), "{set}");
             for attribute in ["; Path=/", "; HttpOnly", "; SameSite=Strict", "; Secure"] {
                 assert!(set.contains(attribute), "{set}");

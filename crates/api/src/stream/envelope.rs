@@ -52,7 +52,7 @@ struct Meta<'e> {
 }
 
 /// The envelopes of an event of a chain. `id` makes the id of each from its index.
-pub(super) fn of_event<P>(
+pub(super) fn event_envelopes<P>(
     (record, plan): (&RunRecord, &Plan),
     event: &Event,
     mut id: impl FnMut(u8) -> P,
@@ -87,7 +87,11 @@ where
 }
 
 /// An envelope about the stream itself, with its type and text.
-pub(super) fn of_stream(turn: TenantEventId, at: domain::Timestamp, (event, text): (&str, &str)) -> Encoded {
+pub(super) fn stream_envelope(
+    turn: TenantEventId,
+    at: domain::Timestamp,
+    (event, text): (&str, &str),
+) -> Encoded {
     encode(&Envelope {
         v: VERSION,
         id: &turn.to_string(),

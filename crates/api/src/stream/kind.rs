@@ -49,7 +49,7 @@ pub enum Kind {
     /// The external event did not arrive in time.
     WaitTimedOut,
     /// A signal arrived before its step waited for it.
-    SignalKept,
+    SignalBuffered,
     /// A signal was delivered to its step.
     SignalDelivered,
     /// A user asked to cancel the run.
@@ -87,7 +87,7 @@ impl Kind {
         Self::StepRolledBack,
         Self::WaitOpened,
         Self::WaitTimedOut,
-        Self::SignalKept,
+        Self::SignalBuffered,
         Self::SignalDelivered,
         Self::CancelRequested,
         Self::RunCanceled,
@@ -119,7 +119,7 @@ impl Kind {
             Self::StepRolledBack => "countersign.step.rolled_back",
             Self::WaitOpened => "countersign.wait.opened",
             Self::WaitTimedOut => "countersign.wait.timed_out",
-            Self::SignalKept => "countersign.signal.kept",
+            Self::SignalBuffered => "countersign.signal.buffered",
             Self::SignalDelivered => "countersign.signal.delivered",
             Self::CancelRequested => "countersign.run.cancel_requested",
             Self::RunCanceled => "countersign.run.canceled",
@@ -138,7 +138,7 @@ impl Kind {
                 | Self::RollbackCompleted
                 | Self::SessionCompleted
                 | Self::SessionFailed
-                | Self::SignalKept
+                | Self::SignalBuffered
                 | Self::CancelRequested
                 | Self::RunCanceled
                 | Self::PauseRequested
@@ -150,8 +150,8 @@ impl Kind {
 
 /// The types of an event of the chain: its own type, then the types for the new status of the step and of the run.
 pub fn kinds(event: &Event) -> Vec<Kind> {
-    let mut kinds = vec![own(event)];
-    for kind in [of_the_step(event), of_the_run(event)].into_iter().flatten() {
+    let mut kinds = vec![body_kind(event)];
+    for kind in [step_kind(event), run_kind(event)].into_iter().flatten() {
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
@@ -159,7 +159,7 @@ pub fn kinds(event: &Event) -> Vec<Kind> {
     kinds
 }
 
-fn own(event: &Event) -> Kind {
+fn body_kind(event: &Event) -> Kind {
     use domain::ApprovalStatus::Requested;
     let was_rolling_back = event.run.is_some_and(|run| run.from == Some(RunStatus::RollingBack));
     match &event.body {
@@ -169,7 +169,7 @@ fn own(event: &Event) -> Kind {
         EventBody::LeaseExpired { .. } => Kind::SessionAssigned,
         EventBody::OutcomeUnknown { .. } => Kind::OutcomeUnknown,
         EventBody::WaitOpened { .. } => Kind::WaitOpened,
-        EventBody::EventBuffered { .. } => Kind::SignalKept,
+        EventBody::EventBuffered { .. } => Kind::SignalBuffered,
         EventBody::EventDelivered { .. } => Kind::SignalDelivered,
         EventBody::TimedOut { .. } => Kind::WaitTimedOut,
         EventBody::EffectIntended { .. } => Kind::StepStarted,
@@ -194,7 +194,7 @@ fn own(event: &Event) -> Kind {
     }
 }
 
-fn of_the_step(event: &Event) -> Option<Kind> {
+fn step_kind(event: &Event) -> Option<Kind> {
     use StepStatus::{
         Canceled, FailedRetryable, FailedTerminal, Pending, Ready, RolledBack, Running, Succeeded,
         WaitingApproval, WaitingEvent,
@@ -207,7 +207,7 @@ fn of_the_step(event: &Event) -> Option<Kind> {
     }
 }
 
-fn of_the_run(event: &Event) -> Option<Kind> {
+fn run_kind(event: &Event) -> Option<Kind> {
     use RunStatus::{
         Canceled, FailedRetryable, FailedTerminal, Paused, Queued, RollingBack, Running, Succeeded,
         WaitingApproval, WaitingEvent,

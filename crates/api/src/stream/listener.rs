@@ -21,9 +21,9 @@ pub(super) trait History<P> {
 }
 
 /// Dropped envelopes are lost.
-pub(super) struct Forgotten;
+pub(super) struct NoHistory;
 
-impl<P: Send> History<P> for Forgotten {
+impl<P: Send> History<P> for NoHistory {
     async fn between(&self, _last: Option<P>, _gone: P) -> Option<Vec<(P, Encoded)>> {
         None
     }
@@ -143,7 +143,7 @@ impl<P: Copy + Ord, H: History<P>> Listener<P, H> {
     }
 
     /// The timeout for sending a message.
-    pub(super) fn patience(&self) -> tokio::time::Duration {
+    pub(super) fn send_timeout(&self) -> tokio::time::Duration {
         self.streams.settings.stall_max
     }
 }

@@ -28,13 +28,13 @@ use tokio::sync::watch;
 use tokio::time::{Duration, sleep, timeout};
 
 use crate::Shared;
-use crate::at::Viewer;
 use crate::extract::PathParam;
 use crate::problem::ApiError;
+use crate::role_guard::Viewer;
 
 use hub::Hubs;
 use ids::{RunEventId, TenantEventId};
-use listener::{Forgotten, History, Listener, Start};
+use listener::{History, Listener, NoHistory, Start};
 use request::StreamRequest;
 use transport::StreamSession;
 
@@ -178,7 +178,7 @@ impl Drop for ListenerSlot {
 }
 
 /// The stream of one run, from its start or from the last received id.
-pub(crate) async fn of_run<S: Store>(
+pub(crate) async fn run_stream<S: Store>(
     State(api): State<Shared<S>>,
     Viewer { handle, caller }: Viewer<S>,
     PathParam(run): PathParam<RunId>,
@@ -205,7 +205,7 @@ fn run_event_id(events: u32, id: &str) -> Result<RunEventId, ApiError> {
 }
 
 /// The stream of all runs of the tenant, from now on or from the last received id.
-pub(crate) async fn of_tenant<S: Store>(
+pub(crate) async fn tenant_stream<S: Store>(
     State(api): State<Shared<S>>,
     Viewer { handle, caller }: Viewer<S>,
     request: StreamRequest,
@@ -214,7 +214,7 @@ pub(crate) async fn of_tenant<S: Store>(
     let slot = streams.admit(&caller.tenant)?;
     let subscription = tenant::subscribe(&streams, &handle).await?;
     let start = tenant::start(&subscription, &handle, request.last.as_deref());
-    let listener = Listener::new(&streams, (subscription, slot), Forgotten, start);
+    let listener = Listener::new(&streams, (subscription, slot), NoHistory, start);
     Ok(respond(api, caller, request, listener))
 }
 
@@ -233,6 +233,6 @@ where
     let session = StreamSession { api, caller, headers, uri };
     match socket {
         Some(socket) => socket.on_upgrade(|socket| transport::over_socket(socket, session, listener)),
-        None => transport::as_events(session, listener),
+        None => transport::server_sent_events(session, listener),
     }
 }

@@ -82,7 +82,7 @@ impl<S: Store> TenantPoller<S> {
         let mut found = Found::default();
         self.find_newest(&mut found).await?;
         self.find_open(&mut found).await?;
-        self.find_stragglers(&found).await?;
+        self.find_remaining(&found).await?;
         let left: Vec<RunId> =
             self.watched.keys().filter(|run| !found.0.contains_key(*run)).cloned().collect();
         for run in left {
@@ -170,7 +170,7 @@ impl<S: Store> TenantPoller<S> {
 
     /// Unfinished runs that no poll has seen: a run can move from one list to another while both are read. It is older
     /// than the first poll, or admitted with a slow clock, so only its new events are sent.
-    async fn find_stragglers(&mut self, found: &Found) -> Result<(), EngineError> {
+    async fn find_remaining(&mut self, found: &Found) -> Result<(), EngineError> {
         let newest: BTreeSet<&RunId> = self.newest.iter().collect();
         for (run, record) in &found.0 {
             let is_seen = self.watched.contains_key(run) || newest.contains(run);

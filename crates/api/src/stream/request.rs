@@ -57,7 +57,7 @@ impl<T: Send + Sync> FromRequestParts<T> for StreamRequest {
 async fn socket<T: Send + Sync>(parts: &mut Parts, state: &T) -> Result<WebSocketUpgrade, ApiError> {
     if !is_same_host(&parts.headers) {
         let detail = "a page of another origin requested the stream";
-        return Err(ApiError::new(StatusCode::FORBIDDEN, "FOREIGN_ORIGIN", detail)
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "ORIGIN_NOT_ALLOWED", detail)
             .remedy("open the stream from a page of this server, or from a program without `Origin`"));
     }
     let upgrade = WebSocketUpgrade::from_request_parts(parts, state).await;

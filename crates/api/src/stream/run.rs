@@ -7,7 +7,7 @@ use engine::{EngineError, TenantHandle};
 use store::Store;
 use tokio::time::Duration;
 
-use super::envelope::{Encoded, of_event};
+use super::envelope::{Encoded, event_envelopes};
 use super::feed::Feed;
 use super::hub::Hub;
 use super::ids::RunEventId;
@@ -110,7 +110,8 @@ pub(super) async fn envelopes<S: Store>(
     let limit = (to.saturating_sub(from)).saturating_add(1).min(ENTRIES);
     let events = events(handle, &record.key.run, from, limit).await?;
     let id = |n| move |part| RunEventId { n, part };
-    let envelopes = events.iter().flat_map(|event| of_event((record, plan.plan()), event, id(event.n)));
+    let envelopes =
+        events.iter().flat_map(|event| event_envelopes((record, plan.plan()), event, id(event.n)));
     Ok(Read { envelopes: envelopes.collect(), next: from.saturating_add(limit) })
 }
 

@@ -8,7 +8,7 @@ use engine::{EngineError, TenantHandle};
 use store::Store;
 use tokio::time::Instant;
 
-use super::envelope::{of_event, of_stream};
+use super::envelope::{event_envelopes, stream_envelope};
 use super::feed::Feed;
 use super::hub::{Hub, Subscription};
 use super::ids::TenantEventId;
@@ -69,7 +69,7 @@ pub(super) fn start<S: Store>(
     }
     let newest = subscription.feed().newest();
     let envelope = if last.is_some() { RESYNC } else { OPENED };
-    Start { last: newest, first: newest.map(|id| of_stream(id, handle.now(), envelope)) }
+    Start { last: newest, first: newest.map(|id| stream_envelope(id, handle.now(), envelope)) }
 }
 
 /// Polls the runs of a tenant and sends new events.
@@ -124,7 +124,7 @@ impl<S: Store> Publisher<S> {
             }
             let mut envelopes = Vec::new();
             for event in &events {
-                envelopes.extend(of_event((record, plan), event, |_| {
+                envelopes.extend(event_envelopes((record, plan), event, |_| {
                     self.at.seq += 1;
                     self.at
                 }));
@@ -137,7 +137,7 @@ impl<S: Store> Publisher<S> {
     async fn resync(&mut self) -> Result<(), EngineError> {
         self.poller = TenantPoller::start(self.poller.handle().clone()).await?;
         self.at.seq += 1;
-        self.hub.feed.push(vec![(self.at, of_stream(self.at, self.poller.handle().now(), RESYNC))]);
+        self.hub.feed.push(vec![(self.at, stream_envelope(self.at, self.poller.handle().now(), RESYNC))]);
         Ok(())
     }
 }

@@ -108,7 +108,7 @@ where
                 Next::End(end) => return end,
             },
         };
-        match timeout(listener.patience(), socket.send(message)).await {
+        match timeout(listener.send_timeout(), socket.send(message)).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return End::Left,
             Err(_) => return End::Slow,
@@ -117,7 +117,7 @@ where
 }
 
 /// Sends server-sent events until either side ends the stream.
-pub(super) fn as_events<S, P, H>(session: StreamSession<S>, listener: Listener<P, H>) -> Response
+pub(super) fn server_sent_events<S, P, H>(session: StreamSession<S>, listener: Listener<P, H>) -> Response
 where
     S: Store,
     P: Copy + Ord + Send + 'static,
@@ -156,7 +156,7 @@ async fn feed_events<S, P, H>(
             Next::Heartbeat => Event::default().comment(""),
             Next::End(_) => return,
         };
-        if sender.send_timeout(event, listener.patience()).await.is_err() {
+        if sender.send_timeout(event, listener.send_timeout()).await.is_err() {
             return;
         }
     }

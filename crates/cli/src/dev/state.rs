@@ -33,7 +33,7 @@ impl DevState {
         match self {
             Self::File(_) => context.hints(),
             #[cfg(feature = "aws")]
-            Self::Table(_) => Hints::of_server(&format!("--server {url}")),
+            Self::Table(_) => Hints::for_server(&format!("--server {url}")),
         }
     }
 

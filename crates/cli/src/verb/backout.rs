@@ -49,13 +49,13 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     } else {
         of_one(args, context).await?
     };
-    if let Some(count) = result.under_way {
+    if let Some(count) = result.unfinished {
         let text = format!(
             "{} of {} would end; nothing changed\n  add --yes to end them",
             runs(count),
             whom(&reach)
         );
-        context.print(&text, &json!({ "under_way": count, "done": false }))?;
+        context.print(&text, &json!({ "unfinished": count, "done": false }))?;
         return Ok(ExitStatus::Failure);
     }
     let resume = hints.line(&again("dispatch start", &reach));
@@ -103,7 +103,7 @@ async fn of_all_on<S: Store>(
 }
 
 fn progress(result: &BackedOut) -> String {
-    match result.under_way {
+    match result.unfinished {
         Some(count) => format!("{} counted", runs(count)),
         None => format!("{} ended", runs(result.canceled)),
     }
@@ -111,21 +111,21 @@ fn progress(result: &BackedOut) -> String {
 
 fn render(result: &BackedOut, hints: &Hints) -> String {
     let mut lines = vec![format!("{} ended", runs(result.canceled))];
-    if result.finishing > 0 {
+    if result.canceling > 0 {
         lines.push(format!(
             "  {} still finishing a step or rolling back; a worker must be running",
-            runs(result.finishing)
+            runs(result.canceling)
         ));
     }
-    if result.need_a_person > 0 {
+    if result.needs_operator > 0 {
         let list = hints.line("run list --status paused");
         lines.push(format!(
             "  {} paused because the outcome of an effect is unknown: {list}",
-            runs(result.need_a_person)
+            runs(result.needs_operator)
         ));
     }
-    if result.left > 0 {
-        lines.push(format!("  {} not reached; repeat the command", runs(result.left)));
+    if result.remaining > 0 {
+        lines.push(format!("  {} not reached; repeat the command", runs(result.remaining)));
     }
     lines.join("\n")
 }

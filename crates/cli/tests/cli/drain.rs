@@ -63,9 +63,13 @@ fn second_signal_ends_the_worker_at_once() {
     env.work(&options);
     let seen = env.show(&run);
     assert_eq!(seen["status"], "succeeded");
-    let ends: Vec<&str> =
-        seen["steps"][0]["tries"].as_array().unwrap().iter().map(|t| t["end"].as_str().unwrap()).collect();
-    assert_eq!(ends, ["silent", "done"]);
+    let ends: Vec<&str> = seen["steps"][0]["attempts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["status"].as_str().unwrap())
+        .collect();
+    assert_eq!(ends, ["lease_expired", "succeeded"]);
     let keys: Vec<_> = stub.requests().into_iter().map(|request| request.key).collect();
     assert!(keys.len() == 2 && keys[0].is_some() && keys[0] == keys[1], "{keys:?}");
 }

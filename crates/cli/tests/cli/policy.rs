@@ -58,7 +58,10 @@ fn invalid_policy_shows_file_line_and_caret() {
         assert!(answer.err.lines().last().unwrap().trim_end().ends_with('^'), "{answer:?}");
     }
     let error = env.run("policy check policy --json").expect(2).error();
-    assert_eq!((&error["place"]["file"], &error["place"]["line"]), (&"policy/rules.rego".into(), &4.into()));
+    assert_eq!(
+        (&error["location"]["file"], &error["location"]["line"]),
+        (&"policy/rules.rego".into(), &4.into())
+    );
     assert!(!env.path("countersign.db").exists(), "an invalid policy must not create a store");
 }
 
@@ -126,7 +129,7 @@ fn explain_accepts_samples_and_another_policy() {
     let step = &json["steps"][0];
     assert_eq!((&step["id"], &step["ruling"]), (&"again".into(), &"allow".into()));
     let rule = &step["explanation"]["rules"][0];
-    assert_eq!((&rule["rule"], &rule["place"]["line"]), (&"posts".into(), &3.into()));
+    assert_eq!((&rule["rule"], &rule["location"]["line"]), (&"posts".into(), &3.into()));
     assert_eq!(step["explanation"]["input"]["run"]["requester"], "ada");
     assert_eq!(step["verdict"]["reasons"][0]["file"], "rules.rego");
 }
@@ -163,7 +166,7 @@ steps:
         .prints("allowed")
         .prints("servicenow.invalid")
         .prints("non-prod-write");
-    env.write("config.yaml", "servicenow: { base: 'https://acme.example', token_env: NOT_SET }");
+    env.write("config.yaml", "servicenow: { base_url: 'https://acme.example', token_env: NOT_SET }");
     env.run("policy explain workflow.yaml --config config.yaml").expect(0).prints("acme.example");
 }
 

@@ -15,7 +15,7 @@ steps:
 
 /// The first suggested command.
 fn first_suggestion(seen: &serde_json::Value) -> String {
-    seen["waits"]["ends"][0]["command"].as_str().unwrap().to_owned()
+    seen["waiting"]["next_actions"][0]["command"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn suggested_commands_complete_a_run() {
 
     let asking = env.show(&run);
     assert_eq!(asking["status"], "waiting_approval");
-    assert!(asking["waits"]["why"].as_str().unwrap().contains("Really?"));
+    assert!(asking["waiting"]["reason"].as_str().unwrap().contains("Really?"));
     let approve = first_suggestion(&asking);
     env.run_in_shell(&approve.replace("NAME", "ada"))
         .expect(1)
@@ -46,7 +46,7 @@ fn suggested_commands_complete_a_run() {
     let ended = env.show(&run);
     assert_eq!(ended["status"], "succeeded");
     assert_eq!(ended["steps"][2]["output"], "bob and grace");
-    assert_eq!(ended["waits"], serde_json::Value::Null);
+    assert_eq!(ended["waiting"], serde_json::Value::Null);
     assert_eq!(ended["chain"]["verified"], true);
     env.run("run list").expect(0).prints(&run).prints("succeeded");
     env.run("run list --status paused").expect(0).prints("no paused runs");
@@ -148,7 +148,7 @@ fn internal_host_requires_allow_host() {
         "{{workflow: w, version: 1, environment: dev, steps: [{{id: get, tool: http.request, with: {{url: 'http://{address}/'}}}}]}}"
     ));
     env.work("");
-    env.run(&format!("run show {run}")).expect(0).prints("HTTP_REFUSED").prints("loopback");
+    env.run(&format!("run show {run}")).expect(0).prints("HTTP_BLOCKED").prints("loopback");
     assert_eq!(stub.requests(), []);
 }
 
@@ -163,7 +163,12 @@ fn retried_step_shows_the_next_attempt() {
     let retrying = env.wait_until(&run, |seen| seen["status"] == "failed_retryable");
     drop(worker);
     assert_eq!(retrying["steps"][0]["failure"]["code"], "HTTP_UNREACHABLE");
-    assert!(retrying["waits"]["ends"][0]["what"].as_str().unwrap().starts_with("the retry starts at 20"));
+    assert!(
+        retrying["waiting"]["next_actions"][0]["description"]
+            .as_str()
+            .unwrap()
+            .starts_with("the retry starts at 20")
+    );
     env.run(&format!("run pause {run}")).expect(0).prints("the run is paused");
     env.run(&format!("run cancel {run}")).expect(0);
 }

@@ -145,7 +145,7 @@ fn all(mut stream: TcpStream) -> String {
 /// A key of ada, an admin of acme.
 fn key(env: &TestEnv) -> String {
     let made = env.run("--tenant acme key create ada --role admin --json").expect(0).json();
-    made["text"].as_str().unwrap().to_owned()
+    made["secret"].as_str().unwrap().to_owned()
 }
 
 /// Delivers `body` signed with `secret`.

@@ -243,10 +243,10 @@ fn run_show_is_equal_on_server_and_store() {
     let run = started(&env);
     let on = |place: &str| env.run(&format!("run show {run} --json {place}")).expect(0).json();
     let (here, there) = (on("--store server.db --tenant acme"), on("--profile ada"));
-    assert_eq!(here["waits"]["why"], there["waits"]["why"]);
-    assert_eq!(here["waits"]["why"], "Step approved waits for the external event change.approved.");
+    assert_eq!(here["waiting"]["reason"], there["waiting"]["reason"]);
+    assert_eq!(here["waiting"]["reason"], "Step approved waits for the external event change.approved.");
     assert_eq!(here["steps"], there["steps"]);
-    let command = |seen: &Value| seen["waits"]["ends"][0]["command"].as_str().unwrap().to_owned();
+    let command = |seen: &Value| seen["waiting"]["next_actions"][0]["command"].as_str().unwrap().to_owned();
     let rest = format!("run signal {run} change.approved --payload '{{}}'");
     assert_eq!(command(&here), format!("countersign --store server.db --tenant acme {rest}"));
     assert_eq!(command(&there), format!("countersign --profile ada {rest}"));
@@ -507,7 +507,7 @@ fn follow_waits_for_the_concurrency_key() {
         let first = env.run(&start).expect(0).json()["run"].as_str().unwrap().to_owned();
         let mut follower = Follower::start(env.command(&format!("{start} --follow")));
         let waits = follower.next();
-        assert_eq!(waits["behind"], first.as_str(), "{waits}");
+        assert_eq!(waits["blocked_by"], first.as_str(), "{waits}");
         let run = waits["run"].as_str().unwrap().to_owned();
         env.run(&format!("run show {run} {place}")).expect(2).prints("has not started");
         assert!(follower.child.try_wait().unwrap().is_none(), "the follower must wait");

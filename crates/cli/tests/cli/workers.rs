@@ -39,12 +39,12 @@ fn drained_worker_finishes_its_step_and_stops() {
     env.run(&format!("worker drain {name}")).expect(2).prints("--reason");
     env.run("worker drain unknown --reason release").expect(2).prints("unknown").prints("worker list");
     let ask = format!("worker drain {name} --reason release --no-wait --as ada");
-    let seen = env.run(&format!("{ask} --json")).expect(0).json()["seen"].clone();
+    let seen = env.run(&format!("{ask} --json")).expect(0).json()["last_heartbeat_at"].clone();
     env.run(&ask).expect(0).prints("receives the request within 15s");
     env.run("worker list").expect(0).prints("draining").prints("drain requested by ada: release");
     // The next heartbeat reports the drain; the message stays in progress until the step ends.
-    let draining = wait_for_worker(&env, |worker| worker["seen"] != seen);
-    assert_eq!((&draining["status"], &draining["in_hand"]), (&"draining".into(), &1.into()));
+    let draining = wait_for_worker(&env, |worker| worker["last_heartbeat_at"] != seen);
+    assert_eq!((&draining["status"], &draining["in_flight"]), (&"draining".into(), &1.into()));
     assert_eq!(env.show(&run)["steps"][0]["status"], "running");
     stub.release();
     let gone = env.run(&format!("worker drain {name} --reason again")).expect(0);

@@ -32,7 +32,7 @@ pub(super) fn steps(snapshot: &RunSnapshot) -> Markup {
                     td data-label="Step" { span.soft.number { (seq.index() + 1) } " " (step.id) }
                     td data-label="Tool" { code { (tool(&step.work)) } }
                     td data-label="Status" { (badge(step_status(record, &snapshot.view.steps, seq))) }
-                    td.number data-label="Attempts" { (attempts(past.tries.len(), past.undo_tries.len())) }
+                    td.number data-label="Attempts" { (attempts(past.attempts.len(), past.rollback_attempts.len())) }
                     td data-label="Worker" { (past.workers().join(", ")) }
                     td.long data-label="Error" {
                         @if let Some(failure) = &past.failure { code { (failure.code) } " " (InlineText(&failure.message)) }

@@ -132,15 +132,15 @@ fn why<S: Store>(user: &SessionUser<S>, snapshot: &RunSnapshot) -> Markup {
     html! {
         section.why aria-labelledby="why" {
             h2 #why { "Why it waits" }
-            p { (InlineText(&waiting.why)) }
+            p { (InlineText(&waiting.reason)) }
             @if let Some(approval) = approval {
                 p { a.button.primary href={ "/approvals/" (approval.id) } { "Review" } }
             }
             h3 { "What ends the wait" }
-            ul.ways { @for way in &waiting.ends { li {
-                @match &way.command {
-                    Some(command) => { code { (InlineText(command)) } " " (InlineText(&way.what)) }
-                    None => { "Automatically: " (InlineText(&way.what)) }
+            ul.ways { @for action in &waiting.next_actions { li {
+                @match &action.command {
+                    Some(command) => { code { (InlineText(command)) } " " (InlineText(&action.description)) }
+                    None => { "Automatically: " (InlineText(&action.description)) }
                 }
             } } }
             (buttons(user, &snapshot.view))

@@ -123,10 +123,10 @@ fn legend(timeline: &Timeline, style: ChartStyle) -> String {
     };
     for segment in timeline.rows.iter().flat_map(|row| &row.segments) {
         let rollback = segment.undo && segment.activity == Activity::Working;
-        add(style.segment(segment), if rollback { "rollback" } else { segment.activity.words() });
+        add(style.segment(segment), if rollback { "rollback" } else { segment.activity.label() });
     }
     for mark in timeline.rows.iter().flat_map(|row| &row.marks) {
-        add(style.mark(mark.kind), mark.kind.words());
+        add(style.mark(mark.kind), mark.kind.label());
     }
     if !timeline.finished {
         add(style.open(), "in progress");

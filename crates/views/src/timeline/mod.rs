@@ -1,7 +1,7 @@
 //! A run over time: one row for each step, with its work, its waits, its retries and its take-overs.
 //!
-//! [`Timeline::of`] reads a run snapshot. [`Timeline::from_events`] reads the chain alone, for a caller that has it
-//! from a server. Both are pure. [`chart()`] draws the timeline with characters; a page can draw it with
+//! [`Timeline::from_snapshot`] reads a run snapshot. [`Timeline::from_events`] reads the chain alone, for a caller that
+//! has it from a server. Both are pure. [`chart()`] draws the timeline with characters; a page can draw it with
 //! [`Timeline::position`].
 
 mod chart;
@@ -112,7 +112,7 @@ pub struct LiveStep {
 
 impl Timeline {
     /// The timeline of a run. Fails if the chain does not verify.
-    pub fn of(snapshot: &RunSnapshot) -> Result<Self, &ChainFault> {
+    pub fn from_snapshot(snapshot: &RunSnapshot) -> Result<Self, &ChainFault> {
         let events = snapshot.view.events.as_ref()?;
         let record = &snapshot.view.record;
         let held = match &record.live {
@@ -169,7 +169,7 @@ impl Activity {
         }
     }
 
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Working => "working",
@@ -194,7 +194,7 @@ impl MarkKind {
         }
     }
 
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Retry => "retry",
             Self::TakeOver => "take-over",

@@ -6,7 +6,7 @@
 use domain::{ApprovalStatus, Event, EventBody, RunStatus, StepSeq, StepStatus, Timestamp};
 
 use super::{Activity, LiveStep, Mark, MarkKind, Segment, Timeline, TimelineRow};
-use crate::event::body;
+use crate::event::body_text;
 
 pub(super) fn read(rows: Vec<TimelineRow>, events: &[Event], now: &LiveStep) -> Timeline {
     let from = events.first().map_or(now.at, |event| event.at);
@@ -137,7 +137,7 @@ impl Reader {
             _ => return,
         };
         if let Some(row) = self.rows.get_mut(event.seq.index()) {
-            row.marks.push(Mark { at, kind, text: body(event) });
+            row.marks.push(Mark { at, kind, text: body_text(event) });
         }
     }
 }

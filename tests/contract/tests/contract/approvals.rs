@@ -30,11 +30,11 @@ async fn approval_of_another_subject_is_refused() {
     let env = TestEnv::new().await;
     let key = env.acme.key(Role::Approver);
     let path = format!("/approvals/{}", env.acme.runs.approval);
-    let body = json!({ "subject": "0".repeat(64) });
+    let body = json!({ "subject_hash": "0".repeat(64) });
     let reply = env.post(key, &format!("{path}/approve"), &body).await;
     assert_eq!(reply.status_and_code(), (409, "RUN_INVALID_TRANSITION".to_owned()));
-    let seen = env.get(key, &path).await.json()["subject"].clone();
-    let reply = env.post(key, &format!("{path}/approve"), &json!({ "subject": seen })).await;
+    let seen = env.get(key, &path).await.json()["subject_hash"].clone();
+    let reply = env.post(key, &format!("{path}/approve"), &json!({ "subject_hash": seen })).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
 }
 
@@ -98,7 +98,7 @@ async fn operator_continues_a_rejected_run() {
         let run = format!("/runs/{}", acme.runs.asking);
         let shown = env.get(operator, &run).await.json();
         assert_eq!(shown["status"], "paused");
-        assert!(shown["waits"]["why"].as_str().unwrap().contains("not today"));
+        assert!(shown["waiting"]["reason"].as_str().unwrap().contains("not today"));
         let moved = env.post(operator, &format!("{run}/{verb}"), &json!({ "reason": "so be it" })).await;
         assert_eq!(moved.json()["result"], "done", "{}", moved.text());
         env.advance(acme, &acme.runs.asking).await;

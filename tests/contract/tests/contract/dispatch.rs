@@ -24,7 +24,7 @@ async fn dispatch_stops_for_one_tenant() {
     let status = async || env.get(viewer, &format!("/runs/{run}")).await.json()["status"].clone();
     assert_eq!(status().await, "queued");
     let started = env.post(admin, "/dispatch/start", &json!({})).await.json();
-    assert_eq!(started, json!({ "announced": 1, "all": null, "next": null }));
+    assert_eq!(started, json!({ "enqueued": 1, "all_tenants": null, "next": null }));
     env.advance(&env.acme, &run).await;
     assert_eq!(status().await, "succeeded");
     let no_reason = env.post(admin, "/dispatch/stop", &json!({})).await;
@@ -37,7 +37,7 @@ async fn backout_affects_one_tenant() {
     let (admin, other) = (env.acme.key(Role::Admin), env.umbrella.key(Role::Viewer));
     let before = env.get(other, "/runs").await;
     let counted = env.post(admin, "/backout", &json!({ "reason": "wrong", "dry_run": true })).await.json();
-    assert_eq!((&counted["under_way"], &counted["done"]), (&json!(3), &json!(false)));
+    assert_eq!((&counted["unfinished"], &counted["done"]), (&json!(3), &json!(false)));
     assert_eq!(env.get(admin, "/dispatch").await.json()["stopped"], false);
 
     let ended = env.post(admin, "/backout", &json!({ "reason": "wrong" })).await.json();
@@ -76,8 +76,8 @@ async fn to_the_end(env: &TestEnv, path: &str, body: &Value) -> Vec<Value> {
 async fn large_backout_continues_with_a_cursor() {
     let env = crowded().await;
     let counted = to_the_end(&env, "/backout", &json!({ "reason": "wrong", "dry_run": true })).await;
-    assert!(counted.len() > 1 && counted[0]["under_way"].as_u64().unwrap() < MANY, "{counted:?}");
-    assert_eq!(counted.last().unwrap()["under_way"], MANY + 3);
+    assert!(counted.len() > 1 && counted[0]["unfinished"].as_u64().unwrap() < MANY, "{counted:?}");
+    assert_eq!(counted.last().unwrap()["unfinished"], MANY + 3);
 
     let responses = to_the_end(&env, "/backout", &json!({ "reason": "wrong" })).await;
     let ended: Vec<u64> = responses.iter().map(|responses| responses["canceled"].as_u64().unwrap()).collect();
@@ -92,8 +92,8 @@ async fn large_start_continues_with_a_cursor() {
     let env = crowded().await;
     env.post(env.acme.key(Role::Admin), "/dispatch/stop", &json!({ "reason": "fire" })).await;
     let responses = to_the_end(&env, "/dispatch/start", &json!({})).await;
-    assert!(responses.len() > 1 && responses[0]["announced"].as_u64().unwrap() < MANY, "{responses:?}");
-    assert_eq!(responses.last().unwrap()["announced"], MANY);
+    assert!(responses.len() > 1 && responses[0]["enqueued"].as_u64().unwrap() < MANY, "{responses:?}");
+    assert_eq!(responses.last().unwrap()["enqueued"], MANY);
 }
 
 #[tokio::test]

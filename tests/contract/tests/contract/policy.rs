@@ -37,24 +37,24 @@ async fn applied_policy_names_user_and_time() {
     let env = TestEnv::new().await;
     let (admin, viewer) = (env.acme.key(Role::Admin), env.acme.key(Role::Viewer));
     let shipped = env.get(viewer, "/policy").await.json();
-    assert_eq!((&shipped["from"], &shipped["settled_by"]), (&json!("shipped"), &Value::Null));
+    assert_eq!((&shipped["origin"], &shipped["applied_by"]), (&json!("default"), &Value::Null));
     assert!(shipped["files"]["approval.rego"].as_str().unwrap().contains("package countersign"));
 
     let applied = env.post(admin, "/policy", &bundle(RULES)).await.json();
     assert_eq!((&applied["old"], &applied["changed"]), (&Value::Null, &json!(true)), "{applied}");
     let current = env.get(viewer, "/policy").await.json();
-    assert_eq!((&current["hash"], &current["from"]), (&applied["new"], &json!({ "tenant": "acme" })));
+    assert_eq!((&current["hash"], &current["origin"]), (&applied["new"], &json!({ "tenant": "acme" })));
     assert_eq!(
-        (&current["settled_by"], &current["rules"], &current["tests"]),
+        (&current["applied_by"], &current["rules"], &current["tests"]),
         (&json!("adam"), &json!(1), &json!(1))
     );
-    assert!(current["settled_at"].as_str().unwrap().ends_with('Z'));
+    assert!(current["applied_at"].as_str().unwrap().ends_with('Z'));
     assert_eq!(current["files"]["rules.rego"], RULES);
     assert_eq!(env.get(viewer, "/tenant").await.json()["policy"], applied["new"]);
 
     let again = env.post(admin, "/policy", &bundle(RULES)).await.json();
     assert_eq!((&again["changed"], &again["revision"]), (&json!(false), &applied["revision"]));
-    assert_eq!(env.get(env.umbrella.key(Role::Viewer), "/policy").await.json()["from"], "shipped");
+    assert_eq!(env.get(env.umbrella.key(Role::Viewer), "/policy").await.json()["origin"], "default");
 }
 
 #[tokio::test]
@@ -92,15 +92,15 @@ async fn viewer_explains_policy_without_a_run() {
     let ask = async |request: Value| env.post(viewer, "/policy/explain", &request).await;
 
     let sent = ask(json!({ "source": POSTS })).await.json();
-    assert_eq!(sent["steps"][0]["outcome"], "waits", "{sent}");
+    assert_eq!(sent["steps"][0]["outcome"], "wait", "{sent}");
     assert_eq!(
         (&sent["steps"][1]["outcome"], &sent["steps"][1]["missing"]),
-        (&json!("reads_outputs"), &json!(["wait"]))
+        (&json!("missing_outputs"), &json!(["wait"]))
     );
     let judged = json!({ "source": POSTS, "step": "post", "outputs": { "wait": { "id": 7 } } });
     let judged = ask(judged).await.json();
     let [step] = judged["steps"].as_array().unwrap().as_slice() else { panic!("{judged}") };
-    assert_eq!((&step["outcome"], &step["action"]["target"]), (&json!("judged"), &json!("example.com/7")));
+    assert_eq!((&step["outcome"], &step["action"]["target"]), (&json!("evaluated"), &json!("example.com/7")));
     assert!(step["verdict"]["reasons"][0]["file"].as_str().unwrap().contains(".rego"), "{step}");
     assert_eq!(step["explanation"]["input"]["run"]["requester"], "vera");
 
@@ -108,8 +108,11 @@ async fn viewer_explains_policy_without_a_run() {
     let other = json!({ "source": POSTS, "step": "post", "outputs": { "wait": { "id": 7 } }, "policy": bundle(RULES)["files"] });
     assert_eq!(ask(other.clone()).await.status_and_code(), (403, "FORBIDDEN".to_owned()));
     let other = env.post(admin, "/policy/explain", &other).await.json();
-    assert_eq!((&other["policy"]["from"], &other["steps"][0]["ruling"]), (&json!("sent"), &json!("allow")));
-    assert_eq!(env.get(viewer, "/policy").await.json()["from"], "shipped");
+    assert_eq!(
+        (&other["policy"]["origin"], &other["steps"][0]["ruling"]),
+        (&json!("request"), &json!("allow"))
+    );
+    assert_eq!(env.get(viewer, "/policy").await.json()["origin"], "default");
 
     // A single action without a workflow.
     let action = json!({ "tool": "http.request", "with": { "method": "POST", "url": "https://example.com/", "effect": "native_key" } });

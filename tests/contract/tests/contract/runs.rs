@@ -28,7 +28,7 @@ async fn run_lifecycle() {
     assert_eq!(env.get(key, &path).await.json()["status"], "waiting_event");
     let signal = json!({ "id": "s1", "event": "news.came", "payload": { "n": 1 } });
     let delivered = env.post(key, &format!("{path}/signals"), &signal).await;
-    assert_eq!(delivered.json(), json!({ "delivery": "woke" }), "{}", delivered.text());
+    assert_eq!(delivered.json(), json!({ "delivery": "delivered" }), "{}", delivered.text());
     let again = env.post(key, &format!("{path}/signals"), &signal).await;
     assert_eq!(again.json(), json!({ "delivery": "duplicate" }));
     let over = env.post(key, &format!("{path}/cancel"), &json!({})).await;

@@ -68,7 +68,7 @@ async fn key_text_is_returned_once() {
     let request = json!({ "person": "ci", "roles": ["operator"], "note": "nightly", "expires_in": "90d" });
     let made = env.post(admin, "/keys", &request).await;
     assert_eq!(made.status, 201, "{}", made.text());
-    let text = made.json()["text"].as_str().unwrap().to_owned();
+    let text = made.json()["secret"].as_str().unwrap().to_owned();
     let me = env.get(&text, "/me").await.json();
     assert_eq!((&me["tenant"], &me["person"]), (&json!("acme"), &json!("ci")));
     assert_eq!(env.post(&text, "/runs", &json!({ "workflow": "plain" })).await.status, 201);

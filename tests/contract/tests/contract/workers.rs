@@ -27,10 +27,10 @@ async fn operators_of_every_tenant_list_all_workers() {
 
     let seen = env.get(env.acme.key(Role::Operator), "/workers").await.json();
     let workers = seen["workers"].as_array().unwrap();
-    let fields = |at: usize| (&workers[at]["worker"], &workers[at]["status"], &workers[at]["in_hand"]);
+    let fields = |at: usize| (&workers[at]["worker"], &workers[at]["status"], &workers[at]["in_flight"]);
     assert_eq!(fields(0), (&json!("w-0"), &json!("offline"), &json!(0)), "the oldest worker is first");
     assert_eq!(fields(1), (&json!("w-1"), &json!("draining"), &json!(2)));
-    assert_eq!(workers[1]["asked"]["reason"], "a new release");
+    assert_eq!(workers[1]["drain_request"]["reason"], "a new release");
     assert_eq!(env.get(env.umbrella.key(Role::Operator), "/workers").await.json(), seen);
     assert_eq!(
         env.get(env.acme.key(Role::Viewer), "/workers").await.status_and_code(),

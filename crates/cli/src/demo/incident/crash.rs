@@ -15,7 +15,7 @@ use crate::demo::narrator::Narrator;
 use crate::demo::verdict::{Check, check};
 use crate::error::CliError;
 use views::time::{relative, timestamp};
-use views::{RunSnapshot, TryEnd, steps_table};
+use views::{AttemptStatus, RunSnapshot, steps_table};
 
 use super::answer::press;
 use super::{ASSIGN, decided};
@@ -102,13 +102,14 @@ pub(super) async fn take_over(
     let action = receipt.map(|receipt| receipt.action);
     let approved = seen.approval().filter(|approval| approval.consumed.is_some());
     let approved = approved.map(|approval| approval.subject.hash());
-    let ends: Vec<TryEnd> = seen.history().step(ASSIGN).tries.iter().map(|attempt| attempt.end).collect();
+    let ends: Vec<AttemptStatus> =
+        seen.history().step(ASSIGN).attempts.iter().map(|attempt| attempt.status).collect();
     Ok(vec![
         check("the run succeeds", &seen.view.record.status, &RunStatus::Succeeded),
         check(
             "worker A loses its lease and worker B finishes the step",
             &ends,
-            &vec![TryEnd::Silent, TryEnd::Done],
+            &vec![AttemptStatus::LeaseExpired, AttemptStatus::Succeeded],
         ),
         check("ServiceNow applies the change exactly once", &writes, &1),
         check("the executed action is the one that grace approved", &action, &approved),

@@ -48,7 +48,7 @@ pub(super) async fn run(args: Args, approve: bool, context: &Context) -> Result<
         None => context.connect_to_run(&args.run)?,
     };
     let approval = find(&session, &run, &args.step).await?;
-    let hash = approval.subject.to_string();
+    let hash = approval.subject_hash.to_string();
     if args.hash.as_ref().is_some_and(|seen| seen.len() < HASH_CHARS_MIN || !hash.starts_with(seen.as_str()))
     {
         return Err(CliError::Refused(format!(
@@ -57,12 +57,12 @@ pub(super) async fn run(args: Args, approve: bool, context: &Context) -> Result<
         )));
     }
     let person = session.client.me().await?.person;
-    let answer = DecisionRequest { reason: args.reason, subject: Some(approval.subject) };
+    let answer = DecisionRequest { reason: args.reason, subject_hash: Some(approval.subject_hash) };
     let answered = session.client.decide(&approval.approval, approve, &answer).await?;
     let next = match answered.outcome {
         DecisionOutcome::Duplicate => "already recorded; nothing changed".to_owned(),
-        DecisionOutcome::Counted if answered.missing == 1 => "one more approval is required".to_owned(),
-        DecisionOutcome::Counted => format!("{} more approvals are required", answered.missing),
+        DecisionOutcome::Recorded if answered.missing == 1 => "one more approval is required".to_owned(),
+        DecisionOutcome::Recorded => format!("{} more approvals are required", answered.missing),
         DecisionOutcome::Decided => run_state(session.client.run(&run.run).await?.status),
     };
     let word = if approve { "approved" } else { "rejected" };

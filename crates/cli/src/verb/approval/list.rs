@@ -77,7 +77,7 @@ fn cells(approval: &Approval, now: Timestamp) -> [String; 6] {
 }
 
 fn subject(approval: &Approval) -> String {
-    match &approval.about {
+    match &approval.subject {
         Subject::Question { message } => message.chars().take(60).collect(),
         Subject::Action { action, .. } => format!("{} {}", action.tool, action.target),
     }
@@ -88,8 +88,8 @@ fn row(approval: &Approval) -> Value {
         "approval": approval.approval,
         "run": approval.run,
         "step": approval.step,
-        "asks": subject(approval),
-        "subject": approval.subject,
+        "summary": subject(approval),
+        "subject_hash": approval.subject_hash,
         "tier": approval.requirement.tier,
         "people": approval.requirement.people.count(),
         "missing": approval.missing,

@@ -27,8 +27,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     let approval = find(&session, &run, &args.step).await?;
     let mut json = json!(approval);
     json["id"] = json!(approval.approval);
-    json["subject"] = json!(approval.about);
-    context.print(&text(&approval), &json!({ "approval": json, "subject": approval.subject }))?;
+    context.print(&text(&approval), &json!({ "approval": json }))?;
     Ok(ExitStatus::Success)
 }
 
@@ -40,9 +39,9 @@ fn text(approval: &Approval) -> String {
         approval.step,
         if approval.undo { " (rollback)" } else { "" },
         outcome(approval),
-        approval.subject,
+        approval.subject_hash,
     );
-    match &approval.about {
+    match &approval.subject {
         Subject::Question { message } => push(&mut text, &format!("question {message}")),
         Subject::Action { action, verdict } => {
             push(&mut text, &proposed(action));

@@ -42,7 +42,7 @@ pub(super) async fn run(
         "tenant": run.tenant,
         "file": out,
         "key_file": null,
-        "key": found.map(|found| found.key),
+        "key": found.map(|found| found.key_id),
         "bytes": bytes.len(),
         "summary": summary,
     });
@@ -56,7 +56,7 @@ async fn verified(session: &ApiSession, run: &RunKey) -> Result<Option<Verificat
         Err(error) if error.is("NO_PUBLIC_KEY") => return Ok(None),
         found => found?,
     };
-    match &found.fault {
+    match &found.error {
         Some(fault) => Err(CliError::Refused(format!(
             "the evidence of run {run} is not written, because the server cannot verify it: {fault}"
         ))),

@@ -24,20 +24,20 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let (reach, DispatchStarted { announced, all, .. }) = started(args, context).await?;
-    let text = format!("dispatch is started for {}; {} can continue", whom(&reach), runs(announced));
-    let note = all.as_ref().map(|stopped| {
+    let (reach, DispatchStarted { enqueued, all_tenants, .. }) = started(args, context).await?;
+    let text = format!("dispatch is started for {}; {} can continue", whom(&reach), runs(enqueued));
+    let note = all_tenants.as_ref().map(|stopped| {
         format!("\n  dispatch is still stopped for all tenants by {}: {}", stopped.by, stopped.reason)
     });
-    let json = json!({ "announced": announced, "all": all });
+    let json = json!({ "enqueued": enqueued, "all_tenants": all_tenants });
     context.print(&(text + &note.unwrap_or_default()), &json)?;
     Ok(ExitStatus::Success)
 }
 
 async fn started(args: &Args, context: &Context) -> Result<(DispatchScope, DispatchStarted), CliError> {
     if args.all {
-        let announced = of_all(context).await?;
-        return Ok((DispatchScope::All, DispatchStarted { announced, all: None, next: None }));
+        let enqueued = of_all(context).await?;
+        return Ok((DispatchScope::All, DispatchStarted { enqueued, all_tenants: None, next: None }));
     }
     let session = context.connect_or_create()?;
     let mut status_line = StatusLine::new(context);
@@ -47,7 +47,7 @@ async fn started(args: &Args, context: &Context) -> Result<(DispatchScope, Dispa
         if result.next.is_none() {
             return Ok((reach(&session), result));
         }
-        status_line.set(&format!("{} can continue", runs(result.announced)));
+        status_line.set(&format!("{} can continue", runs(result.enqueued)));
         next = result.next;
     }
 }

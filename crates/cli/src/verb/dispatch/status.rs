@@ -21,16 +21,17 @@ pub(super) async fn run(_args: &Args, context: &Context) -> Result<ExitStatus, C
     let dispatch = session.client.dispatch().await?;
     let now = ApiSession::now();
     let mine = format!("tenant {}", session.tenant);
-    let text = line("all tenants", dispatch.all.as_ref(), now) + &line(&mine, dispatch.tenant.as_ref(), now);
+    let text =
+        line("all tenants", dispatch.all_tenants.as_ref(), now) + &line(&mine, dispatch.tenant.as_ref(), now);
     context.print(&text, &json!(dispatch))?;
     Ok(ExitStatus::Success)
 }
 
 fn line(whom: &str, stopped: Option<&Stopped>, now: Timestamp) -> String {
-    let Some(Stopped { by, reason, at, backout }) = stopped else {
+    let Some(Stopped { by, reason, at, backout_started_at }) = stopped else {
         return format!("{whom}: dispatch is on\n");
     };
-    let state = if backout.is_some() { "backing out" } else { "stopped" };
+    let state = if backout_started_at.is_some() { "backing out" } else { "stopped" };
     let ago = time::parse(at).map_or_else(String::new, |at| format!(", {}", relative(at, now)));
     format!("{whom}: {state} by {by}{ago} ({at}): {reason}\n")
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use api_types::{MakeKey, RoleName};
+use api_types::{CreateKey, RoleName};
 use clap::ValueEnum;
 use domain::PersonId;
 use serde_json::json;
@@ -71,21 +71,21 @@ impl From<RoleChoice> for RoleName {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     // Do not create a key that cannot be written.
     args.out.as_deref().map_or(Ok(()), must_be_new)?;
-    let request = MakeKey {
+    let request = CreateKey {
         person: args.person.clone(),
         roles: args.roles.iter().copied().map(Into::into).collect(),
         note: args.note.clone(),
         expires_in: args.expires_in.clone(),
     };
-    let made = context.connect_or_create()?.client.make_key(&request).await?;
+    let made = context.connect_or_create()?.client.create_key(&request).await?;
     let (id, person) = (&made.key.id, &made.key.person);
     let mut json = json!({ "key": made.key, "file": args.out });
     let text = if let Some(out) = &args.out {
-        write_private(out, &made.text)?;
+        write_private(out, &made.secret)?;
         format!("key {id} of {person} is written to {}\n", out.display())
     } else {
-        json["text"] = json!(made.text);
-        format!("{}\n  key {id} of {person}; it is not shown again\n", made.text)
+        json["secret"] = json!(made.secret);
+        format!("{}\n  key {id} of {person}; it is not shown again\n", made.secret)
     };
     context.print(&text, &json)?;
     Ok(ExitStatus::Success)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use api_types::{ExplainPolicy, ExplainResult, ExplainedStep, PolicyFrom};
+use api_types::{ExplainPolicy, ExplainResult, ExplainedStep, PolicyOrigin};
 use client::ClientError;
 use connectors::{
     ConnectorSettings, Credential, HostAllowList, HostRule, ToolRegistry, github, servicenow, slack,
@@ -177,8 +177,8 @@ fn outputs(samples: &[Sample]) -> Result<BTreeMap<StepId, Value>, CliError> {
 
 fn text(explained: &ExplainResult, dir: Option<&Path>) -> String {
     let ExplainResult { tenant, workflow, version, environment, policy, steps, .. } = explained;
-    let from = match (&policy.from, dir) {
-        (PolicyFrom::Sent, Some(dir)) => format!("in {}", dir.display()),
+    let from = match (&policy.origin, dir) {
+        (PolicyOrigin::Request, Some(dir)) => format!("in {}", dir.display()),
         (from, _) => origin(from, tenant),
     };
     let heading =
@@ -192,19 +192,21 @@ fn step_text(step: &ExplainedStep) -> String {
 }
 
 fn outcome(step: &ExplainedStep) -> String {
-    let why = step.why.as_deref().unwrap_or_default();
+    let why = step.reason.as_deref().unwrap_or_default();
     match (step.outcome.as_str(), &step.verdict) {
-        ("judged", Some(verdict)) => judged(step, verdict),
+        ("evaluated", Some(verdict)) => evaluated(step, verdict),
         ("no_effect", _) => "no external effect; policy is not evaluated".to_owned(),
-        ("waits", _) => "waits for an event; policy is not evaluated".to_owned(),
-        ("asks", _) => {
+        ("wait", _) => "waits for an event; policy is not evaluated".to_owned(),
+        ("approval_gate", _) => {
             let asks = words::ruling(&Ruling::NeedsApproval(step.requirement.clone().unwrap_or_default()));
             format!("{asks}: required by the workflow; policy is not evaluated")
         }
-        ("reads_outputs", _) => missing(step.missing.as_deref().unwrap_or_default()),
-        ("unbound", _) => format!("unknown: {why}\nsupply the missing values with --input and --output"),
+        ("missing_outputs", _) => missing(step.missing.as_deref().unwrap_or_default()),
+        ("missing_values", _) => {
+            format!("unknown: {why}\nsupply the missing values with --input and --output")
+        }
         ("refused", _) => format!("fails before policy is evaluated: {why}"),
-        ("out_of_time", _) => "unknown: the time limit was reached before this step".to_owned(),
+        ("timed_out", _) => "unknown: the time limit was reached before this step".to_owned(),
         // A newer server may return more outcomes.
         (other, _) => format!("{other} {why}"),
     }
@@ -220,7 +222,7 @@ fn missing(missing: &[StepId]) -> String {
     )
 }
 
-fn judged(step: &ExplainedStep, verdict: &Verdict) -> String {
+fn evaluated(step: &ExplainedStep, verdict: &Verdict) -> String {
     let target = step.action.as_ref().map_or("", |action| action.target.as_str());
     let head = [words::ruling(&verdict.ruling), format!("target   {target}")];
     let because = verdict.reasons.iter().map(|reason| format!("reason   {}", words::reason(reason)));
@@ -230,7 +232,7 @@ fn judged(step: &ExplainedStep, verdict: &Verdict) -> String {
 fn to_json(explained: &ExplainResult, dir: Option<&Path>) -> Value {
     let mut json = json!(explained);
     if let Some(dir) = dir {
-        json["policy"]["from"] = json!({ "directory": dir.display().to_string() });
+        json["policy"]["origin"] = json!({ "directory": dir.display().to_string() });
     }
     json
 }

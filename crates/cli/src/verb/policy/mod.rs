@@ -7,7 +7,7 @@ mod files;
 mod show;
 mod test;
 
-use api_types::PolicyFrom;
+use api_types::PolicyOrigin;
 use clap::Subcommand;
 use domain::TenantId;
 
@@ -35,10 +35,10 @@ pub(super) async fn run(verb: Verb, context: &Context) -> Result<ExitStatus, Cli
 }
 
 /// The origin of the policy of `tenant`.
-fn origin(from: &PolicyFrom, tenant: &TenantId) -> String {
+fn origin(from: &PolicyOrigin, tenant: &TenantId) -> String {
     match from {
-        PolicyFrom::Tenant(owner) => format!("applied by tenant {owner}"),
-        PolicyFrom::Shipped => format!("the default policy; tenant {tenant} has applied none"),
-        PolicyFrom::Sent => "sent with the request".to_owned(),
+        PolicyOrigin::Tenant(owner) => format!("applied by tenant {owner}"),
+        PolicyOrigin::Default => format!("the default policy; tenant {tenant} has applied none"),
+        PolicyOrigin::Request => "sent with the request".to_owned(),
     }
 }

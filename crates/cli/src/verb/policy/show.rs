@@ -36,7 +36,7 @@ pub(crate) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let tools = connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default());
     let policy = context.connect_read_only(tools)?.client.policy().await?;
-    if let Some(why) = &policy.fault {
+    if let Some(why) = &policy.error {
         return Err(CliError::Refused(format!(
             "policy {} of tenant {} is invalid: {why}; every action is denied until another policy is applied with \
              `policy apply DIR`",
@@ -55,12 +55,12 @@ fn text(policy: &Policy, dir: Option<&Path>) -> String {
     let row = |(path, text): (&String, &String)| [path.clone(), counted(text.lines().count(), "line")];
     let rows: Vec<_> = policy.files.iter().map(row).collect();
     let written = dir.map(|dir| format!("\nwritten to {}\n", dir.display())).unwrap_or_default();
-    let applied = policy.settled_by.as_ref().zip(policy.settled_at.as_ref());
+    let applied = policy.applied_by.as_ref().zip(policy.applied_at.as_ref());
     let applied = applied.map(|(by, at)| format!(", by {by} at {at}")).unwrap_or_default();
     format!(
         "policy    {}\n          {}{applied}\ncontains  {}, {}\n\n{}{written}",
         policy.hash,
-        origin(&policy.from, &policy.tenant),
+        origin(&policy.origin, &policy.tenant),
         counted(policy.rules, "rule"),
         counted(policy.tests, "test"),
         indented(&table(["FILE", "LENGTH"], &rows), 2),

@@ -1,7 +1,7 @@
 //! `countersign run list`.
 
 use api_types::LIMIT_MAX;
-use api_types::{RunLine, Runs};
+use api_types::{RunSummary, Runs};
 use client::{ClientError, RunFilter};
 use domain::{RecordName, RunStatus, Timestamp};
 use serde_json::{Value, json};
@@ -149,18 +149,18 @@ fn next_page(query: &ListQuery, before: &str) -> String {
     format!("run list{options} --limit {} --before {}", query.limit, quoted(before))
 }
 
-fn row(run: &RunLine, now: Timestamp) -> [String; 5] {
+fn row(run: &RunSummary, now: Timestamp) -> [String; 5] {
     [
         run.run.to_string(),
         format!("{} v{}", run.workflow, run.version),
         run.status.to_string(),
-        format!("{} of {}", run.at.index() + 1, run.steps),
+        format!("{} of {}", run.current_step.index() + 1, run.steps),
         time::parse(&run.created_at).map_or_else(|| run.created_at.clone(), |at| relative(at, now)),
     ]
 }
 
 fn to_json(page: &Runs, session: &ApiSession) -> Value {
-    let run = |run: &RunLine| {
+    let run = |run: &RunSummary| {
         json!({
             "run": run.run,
             "tenant": session.tenant,
@@ -168,7 +168,7 @@ fn to_json(page: &Runs, session: &ApiSession) -> Value {
             "version": run.version,
             "record": run.record,
             "status": run.status,
-            "step": run.at,
+            "current_step": run.current_step,
             "steps": run.steps,
             "created_at": run.created_at,
             "completed_at": run.completed_at,

@@ -44,11 +44,13 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
     let request = SendSignal { id: id.clone(), event: args.event.clone(), payload };
     let delivered = session.client.signal(&run.run, &request).await.map_err(ApiSession::run_error(&run))?;
     let (result, words) = match delivered.delivery {
-        SignalDelivery::Woke => {
+        SignalDelivery::Delivered => {
             let status = session.client.run(&run.run).await?.status;
             ("delivered", format!("delivered; {}", run_state(status)))
         }
-        SignalDelivery::Kept => ("kept", "no step waits for it yet; it is stored until one does".to_owned()),
+        SignalDelivery::Buffered => {
+            ("buffered", "no step waits for it yet; it is stored until one does".to_owned())
+        }
         SignalDelivery::Duplicate => ("duplicate", "already delivered; nothing changed".to_owned()),
     };
     context.print(

@@ -173,7 +173,7 @@ impl StartReport {
         started: &client::RunStart,
     ) -> Result<Self, ClientError> {
         let applied = session.client.workflow(workflow).await?;
-        if let Some(blocker) = started.behind.clone() {
+        if let Some(blocker) = started.blocked_by.clone() {
             // The run does not exist yet, so its version and steps come from the workflow.
             let tenant = session.client.me().await?.tenant;
             return Ok(Self {
@@ -201,9 +201,9 @@ impl StartReport {
     }
 
     fn without_summary(session: &ApiSession, workflow: WorkflowName, started: client::RunStart) -> Self {
-        let client::RunStart { run, new, joined, behind } = started;
+        let client::RunStart { run, new, joined, blocked_by } = started;
         let key = |run| RunKey { tenant: session.tenant.clone(), run };
-        let outcome = match behind {
+        let outcome = match blocked_by {
             Some(blocker) => StartOutcome::WaitsFor(key(blocker)),
             None if joined => StartOutcome::Joined,
             None => StartOutcome::Own,
@@ -261,7 +261,7 @@ impl StartReport {
             "tenant": self.run.tenant,
             "new": self.new,
             "joined": self.outcome == StartOutcome::Joined,
-            "behind": match &self.outcome {
+            "blocked_by": match &self.outcome {
                 StartOutcome::WaitsFor(blocker) => Some(&blocker.run),
                 StartOutcome::Own | StartOutcome::Joined => None,
             },

@@ -62,8 +62,8 @@ fn rows(seen: &Run) -> Vec<TimelineRow> {
 
 fn now(seen: &Run) -> LiveStep {
     let lease = seen.steps.iter().find_map(|step| step.lease.as_ref());
-    let held = lease.and_then(|lease| Some((lease.owner.to_string(), time::parse(&lease.since)?)));
-    LiveStep { at: ApiSession::now(), seq: seen.at, held }
+    let held = lease.and_then(|lease| Some((lease.worker.to_string(), time::parse(&lease.acquired_at)?)));
+    LiveStep { at: ApiSession::now(), seq: seen.current_step, held }
 }
 
 fn draw(timeline: &Timeline, args: &Args, context: &Context) -> String {

@@ -71,7 +71,7 @@ fn undo_error(error: ClientError, run: &RunKey, session: &ApiSession) -> CliErro
 }
 
 fn undone(plan: &UndoPlan) -> usize {
-    plan.effects.iter().filter(|effect| effect.by.is_some()).count()
+    plan.effects.iter().filter(|effect| effect.call.is_some()).count()
 }
 
 fn plan_text(plan: &UndoPlan, run: &RunKey, session: &ApiSession) -> String {
@@ -88,7 +88,7 @@ fn effects_text(plan: &UndoPlan) -> String {
         return "the run had no effects\n".to_owned();
     }
     let row = |effect: &UndoEffect| {
-        let how = match (&effect.by, &effect.stays) {
+        let how = match (&effect.call, &effect.skip_reason) {
             (Some(call), _) => format!("undone by {}", call.tool),
             (None, Some(why)) => format!("stays: {why}"),
             (None, None) => "stays".to_owned(),
@@ -102,7 +102,7 @@ fn effects_text(plan: &UndoPlan) -> String {
 /// The effects that stay, with the reason.
 fn remaining(plan: &UndoPlan) -> String {
     let line = |effect: &UndoEffect| {
-        let why = effect.stays.as_ref()?;
+        let why = effect.skip_reason.as_ref()?;
         Some(format!("{} on {} stays: {why}\n", effect.step, effect.target))
     };
     indented(&plan.effects.iter().filter_map(line).collect::<String>(), 2)

@@ -58,7 +58,7 @@ pub(super) async fn follow(
             continue;
         }
         seen = follower.run().await?;
-        progress.set(seen.at.index(), &position(&seen));
+        progress.set(seen.current_step.index(), &position(&seen));
         if stops(seen.status) && is_complete(&seen, last) {
             drop(progress);
             return conclude(session, run, seen.status, context);
@@ -84,7 +84,8 @@ fn to_json(entry: &EventDocument) -> Value {
 
 /// `assign: waiting_approval`.
 fn position(run: &Run) -> String {
-    let step = run.steps.get(run.at.index()).map(|step| format!("{}: ", step.id)).unwrap_or_default();
+    let step =
+        run.steps.get(run.current_step.index()).map(|step| format!("{}: ", step.id)).unwrap_or_default();
     format!("{step}{}", run.status)
 }
 

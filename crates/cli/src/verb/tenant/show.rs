@@ -46,7 +46,7 @@ fn stopped(document: &api_types::Stopped) -> DispatchStop {
     let at = |text: &str| time::parse(text).unwrap_or_default();
     let by = Initiator::new(Cause::User, &document.by);
     let stopped = DispatchStop::new(by, &document.reason, at(&document.at));
-    DispatchStop { backout: document.backout.as_deref().map(at), ..stopped }
+    DispatchStop { backout: document.backout_started_at.as_deref().map(at), ..stopped }
 }
 
 fn text(tenant: &Tenant) -> String {

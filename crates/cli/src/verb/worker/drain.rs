@@ -67,7 +67,7 @@ async fn run_on<S: Store>(
         wait_until_stopped(engine, asked, StatusLine::new(context)).await?
     };
     let (text, status) = render(&record, end);
-    context.print(&text, &json!(WorkerInfo::at(record, engine.now())))?;
+    context.print(&text, &json!(WorkerInfo::new(record, engine.now())))?;
     Ok(status)
 }
 

@@ -60,9 +60,9 @@ fn text(workers: &[WorkerInfo], start: Option<&str>, now: Timestamp) -> String {
             [
                 worker.worker.clone(),
                 worker.status.clone(),
-                worker.in_hand.to_string(),
-                ago(&worker.since, now),
-                ago(&worker.seen, now),
+                worker.in_flight.to_string(),
+                ago(&worker.started_at, now),
+                ago(&worker.last_heartbeat_at, now),
                 remark(worker),
             ]
         })
@@ -76,11 +76,11 @@ fn ago(at: &str, now: Timestamp) -> String {
 
 /// The cause of an error, unfinished steps, and the drain request.
 fn remark(worker: &WorkerInfo) -> String {
-    let wrong = worker.why.clone();
-    let unfinished = worker.finished.filter(|finished| !finished).map(|_| "left unfinished steps".to_owned());
-    let asked = worker
-        .asked
+    let error = worker.error.clone();
+    let unfinished = worker.drained.filter(|drained| !drained).map(|_| "left unfinished steps".to_owned());
+    let drain = worker
+        .drain_request
         .as_ref()
         .map(|DrainRequest { by, reason, .. }| format!("drain requested by {by}: {reason}"));
-    wrong.into_iter().chain(unfinished).chain(asked).collect::<Vec<_>>().join("; ")
+    error.into_iter().chain(unfinished).chain(drain).collect::<Vec<_>>().join("; ")
 }

@@ -10,7 +10,7 @@ use views::RunSnapshot;
 use views::timeline::Timeline;
 
 pub(super) fn render(snapshot: &RunSnapshot) -> Markup {
-    match Timeline::of(snapshot) {
+    match Timeline::from_snapshot(snapshot) {
         Ok(timeline) => svg::render(snapshot, &timeline),
         Err(error) => html! {
             div.notice role="alert" {

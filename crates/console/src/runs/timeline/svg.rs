@@ -104,7 +104,7 @@ fn describe(bar: &Segment) -> String {
         (BarStyle::Rollback, Some(worker)) => format!("rolled back by {worker}"),
         (BarStyle::FailedAttempt, Some(worker)) => format!("failed attempt by {worker}"),
         (_, Some(worker)) => format!("executed by {worker}"),
-        (_, None) => bar.activity.words().to_owned(),
+        (_, None) => bar.activity.label().to_owned(),
     };
     format!("{activity} for {}, from {}", duration(bar.until - bar.from), timestamp(bar.from))
 }
