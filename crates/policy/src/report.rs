@@ -23,7 +23,6 @@ pub struct TestReport {
 pub struct TestResult {
     /// The full name: `data.countersign_test.test_prod`.
     pub test: String,
-    #[serde(rename = "place")]
     pub location: PolicyLocation,
     /// Why it failed; absent if it passed.
     pub failed: Option<String>,

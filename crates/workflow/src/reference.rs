@@ -23,8 +23,7 @@ use crate::step::BLAST_RADII;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReferenceTable {
     /// The name of the map in error messages.
-    pub of: &'static str,
-    #[serde(rename = "says")]
+    pub title: &'static str,
     pub description: &'static str,
     pub fields: Vec<ReferenceField>,
 }
@@ -34,11 +33,9 @@ pub struct ReferenceTable {
 pub struct ReferenceField {
     pub name: &'static str,
     /// The type and the bounds.
-    #[serde(rename = "takes")]
     pub value: String,
     /// Absent if the field is required.
     pub default: Option<String>,
-    #[serde(rename = "means")]
     pub description: &'static str,
 }
 
@@ -63,7 +60,7 @@ pub fn tables() -> Vec<ReferenceTable> {
 
 fn workflow() -> ReferenceTable {
     ReferenceTable {
-        of: "a workflow",
+        title: "a workflow",
         description: "The top level of the file.",
         fields: vec![
             required("workflow", "a name", "The name of the workflow. Runs and policies refer to it."),
@@ -106,7 +103,7 @@ fn approval() -> ReferenceTable {
     let prod = ApprovalTiming::default_in(Environment::Prod);
     let elsewhere = ApprovalTiming::default_in(Environment::Dev).sla;
     ReferenceTable {
-        of: "`approval`",
+        title: "`approval`",
         description: "The deadlines for approvals.",
         fields: vec![
             optional("sla", &length, format!("`{}` in prod, `{elsewhere}` elsewhere", prod.sla), SLA),
@@ -125,7 +122,7 @@ const SLA: &str = "Then the request is escalated as overdue. The run keeps waiti
 fn trigger() -> ReferenceTable {
     let source = |name, description| optional(name, "a map", "none", description);
     ReferenceTable {
-        of: "`trigger`",
+        title: "`trigger`",
         description: "Exactly one of these fields.",
         fields: vec![
             source("servicenow", "A record from ServiceNow."),
@@ -138,16 +135,16 @@ fn trigger() -> ReferenceTable {
 
 fn servicenow() -> ReferenceTable {
     let table = optional("table", "a name", "any table", "The table of the record.");
-    ReferenceTable { of: "`servicenow`", description: SERVICENOW, fields: vec![table, when()] }
+    ReferenceTable { title: "`servicenow`", description: SERVICENOW, fields: vec![table, when()] }
 }
 
 fn github() -> ReferenceTable {
     let event = optional("event", "a name", "any event", "The event name in the `X-GitHub-Event` header.");
-    ReferenceTable { of: "`github`", description: GITHUB, fields: vec![event, when()] }
+    ReferenceTable { title: "`github`", description: GITHUB, fields: vec![event, when()] }
 }
 
 fn webhook() -> ReferenceTable {
-    ReferenceTable { of: "`webhook`", description: WEBHOOK, fields: vec![when()] }
+    ReferenceTable { title: "`webhook`", description: WEBHOOK, fields: vec![when()] }
 }
 
 const SERVICENOW: &str = "A trigger. `trigger` is the request body: `trigger.table`, `trigger.record.FIELD`, and all other fields \
@@ -159,7 +156,7 @@ const WEBHOOK: &str =
 
 fn schedule() -> ReferenceTable {
     ReferenceTable {
-        of: "`schedule`",
+        title: "`schedule`",
         description: "A trigger. `trigger.scheduled_at` is the scheduled time, `trigger.local_time` the same time in `time_zone`.",
         fields: vec![required("cron", "five fields", CRON), required("time_zone", "an IANA time zone", ZONE)],
     }
@@ -172,7 +169,7 @@ const ZONE: &str = "The time zone of the schedule. When clocks go forward, a ski
 
 fn concurrency() -> ReferenceTable {
     ReferenceTable {
-        of: "`concurrency`",
+        title: "`concurrency`",
         description: "At most one active run for each key.",
         fields: vec![
             required(
@@ -206,7 +203,7 @@ fn when() -> ReferenceField {
 
 fn step() -> ReferenceTable {
     ReferenceTable {
-        of: "a step",
+        title: "a step",
         description: "`retry`, `rollback`, `on_reject` and `confidence` do not apply to `wait.event` and \
                `approval.gate`.",
         fields: vec![
@@ -255,7 +252,7 @@ fn retry() -> ReferenceTable {
     let length = length(DELAY_MIN, DELAY_MAX);
     let default = RetryPolicy::default();
     ReferenceTable {
-        of: "`retry`",
+        title: "`retry`",
         description: "A longer delay that the external system requests (`Retry-After`) takes precedence, up to an hour.",
         fields: vec![
             optional(
@@ -278,7 +275,7 @@ fn retry() -> ReferenceTable {
 
 fn rollback() -> ReferenceTable {
     ReferenceTable {
-        of: "`rollback`",
+        title: "`rollback`",
         description: "The call that undoes the step. It may read the step's own output.",
         fields: vec![
             required("tool", "a tool", "The tool to call, except `wait.event` and `approval.gate`."),
@@ -289,7 +286,7 @@ fn rollback() -> ReferenceTable {
 
 fn wait() -> ReferenceTable {
     ReferenceTable {
-        of: "the `with` of `wait.event`",
+        title: "the `with` of `wait.event`",
         description: "Waits for an external event. The output is the payload of the event.",
         fields: vec![
             required("event", "a name", "The event, as in `run signal RUN EVENT`. No expressions."),
@@ -312,7 +309,7 @@ fn wait() -> ReferenceTable {
 fn gate() -> ReferenceTable {
     let groups = format!("a list of at most {GROUPS_MAX} groups");
     ReferenceTable {
-        of: "the `with` of `approval.gate`",
+        title: "the `with` of `approval.gate`",
         description: "Requests approval with your own message.",
         fields: vec![
             required("message", "a string", "The message to the approvers. May contain expressions."),
@@ -419,7 +416,7 @@ mod tests {
 
     #[test]
     fn reference_lists_exactly_the_parser_fields() {
-        for ReferenceTable { of, fields, .. } in tables() {
+        for ReferenceTable { title: of, fields, .. } in tables() {
             let listed: Vec<&str> = fields.iter().map(|field| field.name).collect();
             let Some(ParseErrorKind::UnknownField { expected, .. }) =
                 error_kind(&file(of, "no_such_field: 1"))
@@ -445,7 +442,7 @@ mod tests {
             ("time_zone", "UTC"),
             ("key", "x"),
         ];
-        for ReferenceTable { of, fields, .. } in tables() {
+        for ReferenceTable { title: of, fields, .. } in tables() {
             let required: Vec<&str> =
                 fields.iter().filter(|field| field.default.is_none()).map(|field| field.name).collect();
             // A trigger needs exactly one of several optional fields.
@@ -469,7 +466,7 @@ mod tests {
     fn reference_defaults_equal_the_parser_defaults() {
         let tables = tables();
         let default_of = |of: &str, name: &str| {
-            let fields = &tables.iter().find(|table| table.of == of).unwrap().fields;
+            let fields = &tables.iter().find(|table| table.title == of).unwrap().fields;
             fields.iter().find(|field| field.name == name).unwrap().default.clone().unwrap()
         };
         let gate = "the `with` of `approval.gate`";

@@ -21,7 +21,7 @@ fn profiles_are_added_selected_and_removed() {
     env.run("profile add test --url http://localhost:8080 --key-file test.key --for acme").expect(0);
     let listed = env.run("profile list --json").expect(0).json();
     assert_eq!(listed["profiles"][1]["profile"], "work");
-    assert_eq!(listed["profiles"][1]["used"], true);
+    assert_eq!(listed["profiles"][1]["default"], true);
     let key_file = env.path("test.key");
     assert!(listed["profiles"][0]["key_file"].as_str().unwrap().ends_with("/test.key"), "{key_file:?}");
     env.run("profile use test").expect(0).prints("http://localhost:8080");

@@ -25,7 +25,8 @@ fn workflow_docs_match_the_reference() {
 #[test]
 fn reference_has_json_output() {
     let json = TestEnv::new().run("workflow reference --json").expect(0).json();
-    let steps = &json["maps"].as_array().unwrap().iter().find(|map| map["of"] == "a step").unwrap()["fields"];
+    let steps =
+        &json["tables"].as_array().unwrap().iter().find(|map| map["title"] == "a step").unwrap()["fields"];
     assert_eq!((&steps[0]["name"], &steps[0]["default"]), (&"id".into(), &serde_json::Value::Null));
     let tools = json["tools"].as_array().unwrap();
     let transform = tools.iter().find(|tool| tool["tool"] == "transform").unwrap();

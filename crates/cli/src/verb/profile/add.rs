@@ -57,7 +57,7 @@ pub(super) fn run(args: Args, context: &Context) -> Result<ExitStatus, CliError>
     let name = args.name.as_str();
     let default = if used { "; it is the default" } else { "" };
     let text = format!("profile {name}: {url}, key in {key}{default}\n  stored in {}\n", path.display());
-    let json = json!({ "profile": name, "url": url, "replaced": replaced, "used": used, "file": path });
+    let json = json!({ "profile": name, "url": url, "replaced": replaced, "default": used, "file": path });
     context.print(&text, &json)?;
     Ok(ExitStatus::Success)
 }

@@ -33,7 +33,7 @@ pub(super) fn run(_: &Args, context: &Context) -> Result<ExitStatus, CliError> {
             "tenant": tenant,
             "key_env": profile.key_env,
             "key_file": profile.key_file,
-            "used": used(name),
+            "default": used(name),
         }));
     }
     let text = match rows.len() {

@@ -34,7 +34,7 @@ pub(super) fn run(args: Args, context: &Context) -> Result<ExitStatus, CliError>
         Some(name) => format!("commands use {}", profiles.get(name)?.url),
         None => "commands use the store on this machine".to_owned(),
     };
-    let json = json!({ "used": args.name.as_ref().map(ProfileName::as_str) });
+    let json = json!({ "default": args.name.as_ref().map(ProfileName::as_str) });
     profiles.used = args.name;
     profile::write(path, &profiles)?;
     context.print(&text, &json)?;

@@ -52,7 +52,7 @@ async fn run_on<S: Store>(
                 "run": letter.run.run,
                 "tenant": letter.run.tenant,
                 "queue": letter.queue.as_str(),
-                "receives": letter.receives,
+                "receive_count": letter.receives,
                 "at": rfc3339_millis(letter.at),
             })
         })

@@ -33,7 +33,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     let watch = session.hints.run("watch", &run);
     context.print(
         &format!("the run rolls back its effects, starting with step {name}\n  follow it with: {watch}"),
-        &json!({ "run": run.run, "result": "rolling_back", "first": step }),
+        &json!({ "run": run.run, "result": "rolling_back", "first_step": step }),
     )?;
     Ok(ExitStatus::Success)
 }

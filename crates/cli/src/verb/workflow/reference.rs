@@ -22,7 +22,7 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let tables = tables();
-    let json = json!({ "maps": tables, "tools": PAGES.iter().map(page_json).collect::<Value>() });
+    let json = json!({ "tables": tables, "tools": PAGES.iter().map(page_json).collect::<Value>() });
     context.print(&text(&tables), &json)?;
     Ok(ExitStatus::Success)
 }
@@ -38,7 +38,7 @@ fn map_text(table: &ReferenceTable) -> String {
         row(field.name, &field.value, field.default.as_deref().unwrap_or(REQUIRED), field.description)
     };
     let rows: String = table.fields.iter().map(row).collect();
-    format!("### {}\n\n{}\n\n{HEAD}{rows}\n", heading(table.of), table.description)
+    format!("### {}\n\n{}\n\n{HEAD}{rows}\n", heading(table.title), table.description)
 }
 
 fn heading(of: &str) -> String {
@@ -124,13 +124,13 @@ fn page_json(page: &ToolPage) -> Value {
     let field = |field: &ToolField| {
         let needed = field.requirement == Requirement::Required;
         let default = (!needed).then(|| default(field.requirement));
-        json!({ "name": field.name, "takes": field.value, "default": default, "means": field.description })
+        json!({ "name": field.name, "value": field.value, "default": default, "description": field.description })
     };
     let example: Option<Value> = serde_json::from_str(page.example).ok();
     json!({
         "tool": page.tool,
-        "says": page.description,
-        "gives": page.output,
+        "description": page.description,
+        "output": page.output,
         "example": example,
         "fields": page.fields.iter().map(field).collect::<Value>(),
     })
