@@ -7,5 +7,5 @@ use store::Store;
 
 /// Sends outstanding messages and wakes every due run. A run that two sweeps wake at the same time advances once.
 pub async fn sweep<S: Store>(engine: &Engine<S>) -> Result<SweepResult, EngineError> {
-    engine.sweep(&Initiator::new(Cause::System, "sweep")).await
+    engine.operations().sweep(&Initiator::new(Cause::System, "sweep")).await
 }

@@ -46,7 +46,7 @@ async fn sweep_wakes_a_run_whose_message_was_lost() {
         input: json!({}),
         by: Initiator::new(Cause::User, "anna"),
     };
-    let run = engine.start(request).await.unwrap().run;
+    let run = engine.admission().start(request).await.unwrap().run;
     for lost in engine.store().receive(QueueName::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap() {
         engine.store().delete(&lost.handle).await.unwrap();
     }

@@ -99,12 +99,14 @@ impl<S: Store> JobRunner<S> {
     async fn run_job(&self, delivery: &Delivery) -> Result<AdvanceResult, EngineError> {
         let Delivery { run, job, .. } = delivery;
         match job {
-            Job::Advance => self.engine.advance(run, &self.shutdown, self.limits).await,
+            Job::Advance => self.engine.execution().advance(run, &self.shutdown, self.limits).await,
             Job::NotifyApproval(approval) => {
-                self.engine.show(run, approval).await.map(|()| AdvanceResult::Done)
+                self.engine.governance().show(run, approval).await.map(|()| AdvanceResult::Done)
             }
-            Job::BuildEvidence => self.engine.build_evidence(run).await.map(|_| AdvanceResult::Done),
-            Job::Start => self.engine.process_entry(run).await,
+            Job::BuildEvidence => {
+                self.engine.operations().build_evidence(run).await.map(|_| AdvanceResult::Done)
+            }
+            Job::Start => self.engine.admission().process_entry(run).await,
         }
     }
 

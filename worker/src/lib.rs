@@ -241,7 +241,7 @@ impl<S: Store> Worker<S> {
         let by = Initiator::new(Cause::System, self.me.as_str());
         loop {
             sleep(self.settings.sweep_every).await;
-            if let Err(error) = self.engine.sweep(&by).await {
+            if let Err(error) = self.engine.operations().sweep(&by).await {
                 tracing::warn!(event = "sweep_failed", %error, "sweep failed");
             }
         }

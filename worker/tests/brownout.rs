@@ -115,14 +115,14 @@ impl TestEnv {
             input: json!({ "n": 1 }),
             by: Initiator::new(Cause::User, "anna"),
         };
-        self.engine.start(request).await.unwrap().run
+        self.engine.admission().start(request).await.unwrap().run
     }
 
     /// A webhook arrives that starts a run.
     async fn arrives(&self) -> RunKey {
         let plan = self.plan("trigger: { servicenow: { table: incident } }\n");
         let tenant = "acme".parse().unwrap();
-        self.engine.apply(&tenant, &plan, Initiator::new(Cause::User, "ada")).await.unwrap();
+        self.engine.tenant_handle(&tenant, &Initiator::new(Cause::User, "ada")).apply(&plan).await.unwrap();
         let event = InboundEvent {
             tenant,
             key: "sn:1".parse().unwrap(),
@@ -134,7 +134,7 @@ impl TestEnv {
             body: json!({ "n": 1 }),
             start_request: None,
         };
-        self.engine.accept(event).await.unwrap().run
+        self.engine.admission().accept(event).await.unwrap().run
     }
 
     /// Runs a worker for this long.

@@ -167,7 +167,7 @@ impl TestEnv {
             input: json!({}),
             by: Initiator::new(Cause::User, "anna"),
         };
-        self.engine.start(request).await.unwrap().run
+        self.engine.admission().start(request).await.unwrap().run
     }
 
     fn employ(&self) -> (CancellationToken, JoinHandle<bool>) {
@@ -211,7 +211,7 @@ impl TestEnv {
 
     /// The evidence of a run verifies, and contains this text about its end.
     async fn proves(&self, run: &RunKey, words: &str) {
-        let (_, bytes) = self.engine.evidence(run).await.unwrap();
+        let (_, bytes) = self.engine.operations().evidence(run).await.unwrap();
         let verified = evidence::verify(&bytes, &SigningKey::from_seed([7; 32]).public()).unwrap();
         let bundle = serde_json::to_string(verified.bundle()).unwrap();
         assert!(bundle.contains(words), "{bundle}");
@@ -221,7 +221,7 @@ impl TestEnv {
 #[tokio::test(start_paused = true)]
 async fn a_stopped_tenant_starts_nothing_until_dispatch_starts() {
     let env = TestEnv::set();
-    env.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     let mut stopped = Vec::new();
     for n in 0..5 {
         stopped.push(env.start("acme", &format!("k{n}"), &three()).await);
@@ -237,7 +237,7 @@ async fn a_stopped_tenant_starts_nothing_until_dispatch_starts() {
     assert!(env.messages().await <= 5, "messages must not pile up while nothing is begun");
     assert_eq!(env.dead().await, 0, "nor be given up");
 
-    assert_eq!(env.elsewhere().start_dispatch(&acme(), &ada()).await.unwrap(), 5);
+    assert_eq!(env.elsewhere().operations().start_dispatch(&acme(), &ada()).await.unwrap(), 5);
     env.work(Duration::from_mins(1)).await;
     for run in &stopped {
         assert_eq!(env.status(run).await, RunStatus::Succeeded);
@@ -247,7 +247,7 @@ async fn a_stopped_tenant_starts_nothing_until_dispatch_starts() {
 #[tokio::test(start_paused = true)]
 async fn a_run_missed_by_the_start_is_woken_by_the_sweep() {
     let env = TestEnv::set();
-    env.engine.stop_dispatch(&DispatchScope::All, &ada(), "fire").await.unwrap();
+    env.engine.operations().stop_dispatch(&DispatchScope::All, &ada(), "fire").await.unwrap();
     let run = env.start("acme", "k", &three()).await;
     env.work(Duration::from_mins(1)).await;
     assert_eq!((env.status(&run).await, env.messages().await), (RunStatus::Queued, 0));
@@ -265,7 +265,7 @@ async fn a_large_stopped_tenant_delays_no_deadline() {
     let wait = "  - { id: wait, tool: wait.event, with: { event: later, timeout: 10m } }\n";
     let other = env.start("umbrella", "k", wait).await;
     env.work(Duration::from_secs(1)).await;
-    env.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     for n in 0..MORE_THAN_A_SWEEP {
         env.start("acme", &format!("k{n}"), &three()).await;
     }
@@ -273,7 +273,7 @@ async fn a_large_stopped_tenant_delays_no_deadline() {
     sleep(Duration::from_mins(11)).await;
     assert_eq!(env.status(&other).await, RunStatus::WaitingEvent);
 
-    assert_eq!(env.engine.sweep(&ada()).await.unwrap().woken, 500);
+    assert_eq!(env.engine.operations().sweep(&ada()).await.unwrap().woken, 500);
     env.work(BEFORE_THE_NEXT_SWEEP).await;
     assert_eq!(env.status(&other).await, RunStatus::FailedTerminal, "its time was up");
     assert_eq!(env.begun(), 0);
@@ -285,13 +285,13 @@ async fn a_stop_lets_the_running_step_finish() {
     let run = env.start("acme", "k", &three()).await;
     let (shutdown, working) = env.employ();
     sleep(Duration::from_secs(1)).await;
-    env.elsewhere().stop_dispatch(&DispatchScope::All, &ada(), "fire").await.unwrap();
+    env.elsewhere().operations().stop_dispatch(&DispatchScope::All, &ada(), "fire").await.unwrap();
     sleep(Duration::from_mins(5)).await;
     let record = env.record(&run).await;
     assert_eq!((record.at.0, record.effects.done, env.begun()), (1, 1, 1));
     assert!(matches!(record.live, Live::Ready { .. }), "{:?}", record.live);
 
-    env.elsewhere().start_dispatch(&DispatchScope::All, &ada()).await.unwrap();
+    env.elsewhere().operations().start_dispatch(&DispatchScope::All, &ada()).await.unwrap();
     sleep(Duration::from_mins(1)).await;
     assert_eq!((env.status(&run).await, env.begun()), (RunStatus::Succeeded, 3));
     shutdown.cancel();
@@ -306,7 +306,7 @@ async fn every_process_sees_a_stop_in_time() {
     }
     let (shutdown, working) = env.employ();
     sleep(Duration::from_millis(12_345)).await;
-    env.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     let visible = Instant::now() + STOP_VISIBLE_AFTER.std();
     sleep(Duration::from_mins(30)).await;
     let late = env.outside.begun.lock().unwrap().iter().filter(|begun| **begun > visible).count();
@@ -322,7 +322,7 @@ async fn votes_are_recorded_while_dispatch_is_stopped() {
     let gate = "  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
     let run = env.start("acme", "k", &format!("{gate}{}", three())).await;
     env.work(Duration::from_secs(1)).await;
-    env.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     sleep(STOP_VISIBLE_AFTER.std()).await;
     let asked: Vec<Approval> = env.store.approvals(&run).await.unwrap();
     let reply = VoteRequest {
@@ -333,10 +333,10 @@ async fn votes_are_recorded_while_dispatch_is_stopped() {
         reason: String::new(),
         through: Channel::CommandLine,
     };
-    env.engine.answer(&run.tenant, reply).await.unwrap();
+    env.engine.governance().answer(&run.tenant, reply).await.unwrap();
     env.work(Duration::from_mins(30)).await;
     assert_eq!((env.status(&run).await, env.begun()), (RunStatus::Running, 0));
-    env.elsewhere().start_dispatch(&acme(), &ada()).await.unwrap();
+    env.elsewhere().operations().start_dispatch(&acme(), &ada()).await.unwrap();
     env.work(Duration::from_mins(1)).await;
     assert_eq!((env.status(&run).await, env.begun()), (RunStatus::Succeeded, 3));
 }
@@ -344,15 +344,15 @@ async fn votes_are_recorded_while_dispatch_is_stopped() {
 #[tokio::test(start_paused = true)]
 async fn one_start_ends_two_stops() {
     let env = TestEnv::set();
-    let first = env.engine.stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    let first = env.engine.operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     sleep(Duration::from_secs(9)).await;
     let grace = Initiator::new(Cause::User, "grace");
-    assert_eq!(env.elsewhere().stop_dispatch(&acme(), &grace, "flood").await.unwrap(), first);
+    assert_eq!(env.elsewhere().operations().stop_dispatch(&acme(), &grace, "flood").await.unwrap(), first);
     let tenant = "acme".parse().unwrap();
-    let stands = env.engine.dispatch(&tenant).await.unwrap();
+    let stands = env.engine.operations().dispatch(&tenant).await.unwrap();
     assert_eq!(stands, DispatchState { fleet: None, tenant: Some(first) });
-    env.engine.start_dispatch(&acme(), &grace).await.unwrap();
-    assert_eq!(env.engine.dispatch(&tenant).await.unwrap(), DispatchState::default());
+    env.engine.operations().start_dispatch(&acme(), &grace).await.unwrap();
+    assert_eq!(env.engine.operations().dispatch(&tenant).await.unwrap(), DispatchState::default());
 }
 
 /// A run in every state that is not terminal.
@@ -375,7 +375,7 @@ async fn everywhere(env: &TestEnv) -> Everywhere {
     let between = env.start("acme", "between", &(slow("a") + wait)).await;
     let lost = env.start("acme", "lost", lost).await;
     let paused = env.start("acme", "paused", &three()).await;
-    env.engine.pause(&paused, &ada(), "a look").await.unwrap();
+    env.engine.tenant_handle(&paused.tenant, &ada()).pause(&paused.run, "a look").await.unwrap();
     let (shutdown, working) = env.employ();
     sleep(Duration::from_secs(30)).await;
     let held = env.start("acme", "held", &three()).await;
@@ -394,7 +394,8 @@ async fn a_backout_cancels_finishes_or_leaves_each_run() {
     assert_eq!(env.status(&runs.lost).await, RunStatus::Paused);
     assert!(matches!(env.record(&runs.held).await.live, Live::Running(_)));
     let mut heard = 0;
-    let told = env.elsewhere().backout(&acme(), &ada(), "wrong release", |_| heard += 1).await.unwrap();
+    let told =
+        env.elsewhere().operations().backout(&acme(), &ada(), "wrong release", |_| heard += 1).await.unwrap();
     assert_eq!(told, Backout { canceled: 5, finishing: 1, need_a_person: 1, left: 0 });
     assert!(heard >= 7);
     sleep(STOP_VISIBLE_AFTER.std() * 2).await;
@@ -414,7 +415,7 @@ async fn a_backout_cancels_finishes_or_leaves_each_run() {
     assert_eq!(env.status(&runs.lost).await, RunStatus::Paused);
     assert_eq!((env.status(&later).await, env.dead().await), (RunStatus::Queued, 0));
 
-    env.elsewhere().start_dispatch(&acme(), &ada()).await.unwrap();
+    env.elsewhere().operations().start_dispatch(&acme(), &ada()).await.unwrap();
     env.work(Duration::from_mins(1)).await;
     assert_eq!(env.status(&later).await, RunStatus::Succeeded, "the way back");
 }
@@ -423,7 +424,7 @@ async fn a_backout_cancels_finishes_or_leaves_each_run() {
 async fn a_second_backout_changes_nothing() {
     let env = TestEnv::set();
     let runs = everywhere(&env).await;
-    env.engine.backout(&acme(), &ada(), "wrong release", |_| {}).await.unwrap();
+    env.engine.operations().backout(&acme(), &ada(), "wrong release", |_| {}).await.unwrap();
     env.work(Duration::from_mins(2)).await;
     let later = env.start("acme", "later", &three()).await;
     let all = [&runs.queued, &runs.asks, &runs.waits, &runs.held, &runs.between, &runs.lost, &runs.paused];
@@ -432,7 +433,7 @@ async fn a_second_backout_changes_nothing() {
         once.push(env.record(run).await);
     }
 
-    let again = env.elsewhere().backout(&acme(), &ada(), "really", |_| {}).await.unwrap();
+    let again = env.elsewhere().operations().backout(&acme(), &ada(), "really", |_| {}).await.unwrap();
     assert_eq!(again, Backout { need_a_person: 1, ..Backout::default() });
     env.work(Duration::from_mins(2)).await;
     for (run, once) in all.into_iter().zip(once) {
@@ -445,13 +446,14 @@ async fn a_second_backout_changes_nothing() {
 async fn a_backout_reaches_exactly_its_scope() {
     let env = TestEnv::set();
     let (mine, theirs) = (env.start("acme", "k", &three()).await, env.start("umbrella", "k", &three()).await);
-    let told = env.elsewhere().backout(&acme(), &ada(), "wrong", |_| {}).await.unwrap();
+    let told = env.elsewhere().operations().backout(&acme(), &ada(), "wrong", |_| {}).await.unwrap();
     assert_eq!(told, Backout { canceled: 1, ..Backout::default() });
     assert_eq!(
         (env.status(&mine).await, env.status(&theirs).await),
         (RunStatus::Canceled, RunStatus::Queued)
     );
-    let told = env.elsewhere().backout(&DispatchScope::All, &ada(), "all wrong", |_| {}).await.unwrap();
+    let told =
+        env.elsewhere().operations().backout(&DispatchScope::All, &ada(), "all wrong", |_| {}).await.unwrap();
     assert_eq!(told, Backout { canceled: 1, ..Backout::default() });
     assert_eq!(env.status(&theirs).await, RunStatus::Canceled);
 }
@@ -465,10 +467,10 @@ async fn a_backout_ends_when_dispatch_is_started() {
     }
     let engine = env.elsewhere();
     let (told, rest) =
-        engine.back_out_part(&DispatchScope::All, &ada(), "wrong", None, |_| {}).await.unwrap();
+        engine.operations().back_out_part(&DispatchScope::All, &ada(), "wrong", None, |_| {}).await.unwrap();
     assert!(told.canceled < 250 && rest.is_some(), "one piece of it: {told:?}");
-    engine.start_dispatch(&DispatchScope::All, &ada()).await.unwrap();
-    let late = engine.back_out_part(&DispatchScope::All, &ada(), "wrong", rest, |_| {}).await;
+    engine.operations().start_dispatch(&DispatchScope::All, &ada()).await.unwrap();
+    let late = engine.operations().back_out_part(&DispatchScope::All, &ada(), "wrong", rest, |_| {}).await;
     assert!(matches!(late, Err(EngineError::BackoutOver)), "{late:?}");
     let mut ended = 0;
     for run in &runs {
@@ -488,13 +490,13 @@ async fn a_backout_resolves_the_effect_of_a_dead_worker() {
     working.abort();
     let _ = working.await;
     let outside: Value = json!(*env.outside.stands.lock().unwrap());
-    env.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     let env = TestEnv { engine: env.elsewhere(), ..env };
     env.work(Duration::from_mins(30)).await;
     assert_eq!((env.begun(), outside), (1, json!([])));
     assert!(matches!(env.record(&run).await.live, Live::Running(_)));
 
-    let told = env.elsewhere().backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
+    let told = env.elsewhere().operations().backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
     assert_eq!(told, Backout { finishing: 1, ..Backout::default() });
     env.work(Duration::from_mins(5)).await;
     let record = env.record(&run).await;
@@ -508,11 +510,11 @@ async fn a_backout_waits_for_an_authorised_retry() {
     let env = TestEnv::set();
     let runs = everywhere(&env).await;
     let engine = env.elsewhere();
-    engine.stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
-    engine.resume(&runs.lost, &ada(), "try it again").await.unwrap();
+    engine.operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    engine.tenant_handle(&runs.lost.tenant, &ada()).resume(&runs.lost.run, "try it again").await.unwrap();
     assert!(matches!(env.record(&runs.lost).await.live, Live::Ready { authorised: Some(_), .. }));
 
-    let told = engine.backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
+    let told = engine.operations().backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
     assert_eq!(told.need_a_person, 1, "{told:?}");
     let lost = env.record(&runs.lost).await;
     assert!(!lost.status.is_terminal() && lost.effects.unknown == 0, "{lost:?}");
@@ -522,7 +524,8 @@ async fn a_backout_waits_for_an_authorised_retry() {
 async fn a_backout_cancels_runs_started_before_it_is_visible() {
     let env = TestEnv::set();
     let engine = env.elsewhere();
-    let backout = tokio::spawn(async move { engine.backout(&acme(), &ada(), "fire", |_| {}).await });
+    let backout =
+        tokio::spawn(async move { engine.operations().backout(&acme(), &ada(), "fire", |_| {}).await });
     sleep(STOP_VISIBLE_AFTER.std() / 4).await;
     let late = env.start("acme", "late", &three()).await;
     assert_eq!(backout.await.unwrap().unwrap(), Backout { canceled: 1, ..Backout::default() });

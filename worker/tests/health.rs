@@ -50,7 +50,7 @@ async fn start(engine: &Engine<Store>, key: &str) -> RunKey {
         input: json!({}),
         by: Initiator::new(Cause::System, "test"),
     };
-    engine.start(request).await.unwrap().run
+    engine.admission().start(request).await.unwrap().run
 }
 
 #[tokio::test(start_paused = true)]

@@ -81,7 +81,7 @@ impl TestEnv {
             input: json!({}),
             by: Initiator::new(Cause::User, "anna"),
         };
-        let run = engine.start(request).await.unwrap().run;
+        let run = engine.admission().start(request).await.unwrap().run;
         Self { engine: Arc::new(engine), run }
     }
 
@@ -107,7 +107,7 @@ impl TestEnv {
             reason: String::new(),
             through: Channel::CommandLine,
         };
-        self.engine.answer(&self.run.tenant, reply).await.unwrap();
+        self.engine.governance().answer(&self.run.tenant, reply).await.unwrap();
     }
 
     async fn dead(&self) -> usize {

@@ -60,7 +60,7 @@ async fn begun(engine: &Engine<SqliteStore>, source: &str, key: &str) -> RunKey 
         input: json!({}),
         by: Initiator::new(Cause::System, "test"),
     };
-    engine.start(request).await.unwrap().run
+    engine.admission().start(request).await.unwrap().run
 }
 
 #[tokio::test]

@@ -105,7 +105,7 @@ impl<S: Store> TestEnv<S> {
             input: json!({}),
             by: Initiator::new(Cause::User, "anna"),
         };
-        self.engine.start(request).await.unwrap().run
+        self.engine.admission().start(request).await.unwrap().run
     }
 
     fn employ(&self, settings: WorkerSettings) -> (CancellationToken, JoinHandle<bool>) {
@@ -115,7 +115,7 @@ impl<S: Store> TestEnv<S> {
     }
 
     async fn worker(&self) -> WorkerRecord {
-        self.engine.worker(&me()).await.unwrap()
+        self.engine.operations().worker(&me()).await.unwrap()
     }
 
     async fn worker_status(&self) -> WorkerStatus {
@@ -152,10 +152,14 @@ async fn a_drain_request_lets_the_running_step_finish() {
     let run = env.start(3).await;
     let (_shutdown, working) = env.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
-    let asked = env.engine.request_drain(&me(), &ada(), "a new release").await.unwrap();
+    let asked = env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap();
     assert_eq!(asked.status(env.engine.now()), WorkerStatus::Draining);
-    let again =
-        env.engine.request_drain(&me(), &Initiator::new(Cause::User, "grace"), "me too").await.unwrap();
+    let again = env
+        .engine
+        .operations()
+        .request_drain(&me(), &Initiator::new(Cause::User, "grace"), "me too")
+        .await
+        .unwrap();
     assert_eq!(again, asked, "the first request is kept");
 
     let began = Instant::now();
@@ -169,7 +173,7 @@ async fn a_drain_request_lets_the_running_step_finish() {
     let record = env.engine.store().load(&run).await.unwrap().unwrap();
     let ended = env.engine.store().steps(&run).await.unwrap().len();
     assert_eq!((record.status, ended), (RunStatus::Running, 1), "the next step is for others");
-    let late = env.engine.request_drain(&me(), &ada(), "again").await.unwrap();
+    let late = env.engine.operations().request_drain(&me(), &ada(), "again").await.unwrap();
     assert_eq!(late, env.worker().await, "there is nothing left to ask");
 }
 
@@ -195,10 +199,10 @@ async fn a_dead_worker_shows_as_offline_for_a_day() {
     assert_eq!(env.worker_status().await, WorkerStatus::Idle);
     sleep(OFFLINE_AFTER.std()).await;
     assert_eq!(env.worker_status().await, WorkerStatus::Offline);
-    assert_eq!(env.engine.workers().await.unwrap().len(), 1);
+    assert_eq!(env.engine.operations().workers().await.unwrap().len(), 1);
     sleep(RECORD_TTL.std()).await;
-    assert_eq!(env.engine.workers().await.unwrap(), []);
-    let gone = env.engine.request_drain(&me(), &ada(), "a new release").await;
+    assert_eq!(env.engine.operations().workers().await.unwrap(), []);
+    let gone = env.engine.operations().request_drain(&me(), &ada(), "a new release").await;
     assert!(matches!(gone, Err(EngineError::NoWorker { .. })), "{gone:?}");
 }
 
@@ -257,8 +261,8 @@ async fn a_drain_request_is_seen_despite_lost_replies() {
     let (_shutdown, working) = env.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     // The caller's own reply is lost, too. It finds its own request when it asks again.
-    env.engine.request_drain(&me(), &ada(), "a new release").await.unwrap_err();
-    let asked = env.engine.request_drain(&me(), &ada(), "a new release").await.unwrap();
+    env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap_err();
+    let asked = env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap();
     assert_eq!(asked.drain_request.map(|asked| asked.reason).as_deref(), Some("a new release"));
     assert!(timeout(HEARTBEAT_EVERY.std() * 2, working).await.unwrap().unwrap());
     assert_eq!(env.worker().await.report, WorkerReport::Stopped { drained: true });
@@ -269,7 +273,7 @@ async fn a_drain_request_does_not_apply_to_the_next_process() {
     let env = TestEnv::set();
     let (_shutdown, first) = env.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
-    env.engine.request_drain(&me(), &ada(), "a new release").await.unwrap();
+    env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap();
     assert!(first.await.unwrap());
     let before = env.worker().await;
 

@@ -36,7 +36,7 @@ pub(crate) async fn events<S: Store>(
 ) -> Result<Json<Events>, ApiError> {
     let limit = page::limit(part.limit.as_deref())?;
     let record = handle.record(&run).await?;
-    let plan = handle.plan(&record).await?;
+    let plan = handle.plan_of(&record).await?;
     let from = part.after.map_or(0, |after| after.saturating_add(1));
     let mut events = Vec::new();
     // `from` saturates at the largest number, which the store would accept.

@@ -21,7 +21,7 @@ pub(crate) async fn start_run(
     request: StartRequest,
     context: &Context,
 ) -> Result<StartResult, CliError> {
-    let started = engine.start(StartRun {
+    let started = engine.admission().start(StartRun {
         tenant: context.tenant.clone(),
         workspace: WorkspaceId::default(),
         plan: request.plan,

@@ -6,7 +6,7 @@ use domain::{Digest, InboxStatus, KeyId, Refusal, RunKey, RunStatus, TenantId, W
 use store::StoreError;
 pub use store::error_chain;
 
-use crate::governance::approvals::NotifyFailure;
+use crate::core::notifier::NotifyFailure;
 
 /// Why an operation failed.
 #[derive(Debug, thiserror::Error)]

@@ -108,7 +108,7 @@ async fn begin(engine: &Engine<SqliteStore>, key: &str, source: &str) -> RunKey 
         input: json!({}),
         by: Initiator::new(Cause::User, "ada"),
     };
-    engine.start(request).await.unwrap().run
+    engine.admission().start(request).await.unwrap().run
 }
 
 fn engine_on<S: Store>(store: S, outside: &Arc<Outside>) -> Engine<S> {
@@ -139,7 +139,7 @@ impl TestEnv {
     }
 
     async fn walk_of(&self, run: &RunKey) -> RunStatus {
-        Box::pin(self.engine.advance(run, &(), AdvanceLimits::default())).await.unwrap();
+        Box::pin(self.engine.execution().advance(run, &(), AdvanceLimits::default())).await.unwrap();
         self.engine.store().load(run).await.unwrap().unwrap().status
     }
 
@@ -160,11 +160,11 @@ impl TestEnv {
             reason: String::new(),
             through: Channel::CommandLine,
         };
-        Box::pin(self.engine.answer(&self.run.tenant, reply)).await
+        Box::pin(self.engine.governance().answer(&self.run.tenant, reply)).await
     }
 
     async fn settle(&self, change: impl FnOnce(&mut Tenant)) {
-        let mut tenant = self.engine.tenant(&self.run.tenant).await.unwrap();
+        let mut tenant = self.engine.governance().tenant(&self.run.tenant).await.unwrap();
         if self.engine.store().tenant(&tenant.tenant).await.unwrap().is_some() {
             tenant.revision += 1;
         }
@@ -238,7 +238,7 @@ async fn a_policy_that_is_not_there_is_a_deny() {
     env.settle(|tenant| tenant.policy = Some(Digest::of_bytes(b"nowhere"))).await;
     assert_eq!(env.advance().await, RunStatus::FailedTerminal);
     assert_eq!(env.writes(), 0);
-    let events = env.engine.inspect(&env.run).await.unwrap().events.unwrap();
+    let events = env.engine.operations().inspect(&env.run).await.unwrap().events.unwrap();
     assert_eq!(events.last().unwrap().by.cause, Cause::Policy);
 }
 
@@ -279,19 +279,37 @@ async fn each_validation_mode_asks_where_it_says() {
 async fn undo_uses_receipts_and_both_runs_have_evidence() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     env.advance().await;
-    let plan = env.engine.undo_plan(&env.run).await.unwrap();
+    let plan = env
+        .engine
+        .tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"))
+        .undo_plan(&env.run.run)
+        .await
+        .unwrap();
     let steps: Vec<_> = plan.effects.iter().map(|effect| effect.step.to_string()).collect();
     assert_eq!(steps, ["b", "a"]);
 
-    let undo = env.engine.undo(&env.run, &Initiator::new(Cause::User, "ada")).await.unwrap();
-    assert_eq!(env.engine.undo(&env.run, &Initiator::new(Cause::User, "ada")).await.unwrap().run, undo.run);
-    Box::pin(env.engine.advance(&undo.run, &(), AdvanceLimits::default())).await.unwrap();
+    let undo = env
+        .engine
+        .tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"))
+        .undo(&env.run.run)
+        .await
+        .unwrap();
+    assert_eq!(
+        env.engine
+            .tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"))
+            .undo(&env.run.run)
+            .await
+            .unwrap()
+            .run,
+        undo.run
+    );
+    Box::pin(env.engine.execution().advance(&undo.run, &(), AdvanceLimits::default())).await.unwrap();
 
     assert_eq!(env.outside.says.lock().unwrap().as_str(), "");
     let key = SigningKey::from_seed([1; 32]).public();
     for run in [&env.run, &undo.run] {
-        env.engine.build_evidence(run).await.unwrap();
-        let (recorded, bytes) = env.engine.evidence(run).await.unwrap();
+        env.engine.operations().build_evidence(run).await.unwrap();
+        let (recorded, bytes) = env.engine.operations().evidence(run).await.unwrap();
         assert_eq!(recorded.bundle.sha256, Digest::of_bytes(&bytes));
         evidence::verify(&bytes, &key).unwrap();
     }
@@ -312,7 +330,7 @@ async fn a_redelivered_message_requests_missing_evidence() {
     env.advance().await;
     assert_eq!(seals().await, 1, "requested again after redelivery");
 
-    env.engine.build_evidence(&env.run).await.unwrap();
+    env.engine.operations().build_evidence(&env.run).await.unwrap();
     env.advance().await;
     assert_eq!(seals().await, 0);
 }
@@ -329,8 +347,8 @@ async fn each_run_keeps_its_own_receipt_of_a_shared_effect() {
 
     let key = SigningKey::from_seed([1; 32]).public();
     for (run, state) in [(&first, "failed"), (&second, "done")] {
-        env.engine.build_evidence(run).await.unwrap();
-        let (_, bytes) = env.engine.evidence(run).await.unwrap();
+        env.engine.operations().build_evidence(run).await.unwrap();
+        let (_, bytes) = env.engine.operations().evidence(run).await.unwrap();
         let verified = evidence::verify(&bytes, &key).unwrap();
         let receipt = serde_json::to_value(&verified.bundle().receipts[0]).unwrap();
         assert_eq!(receipt["run"], json!(run.run.as_str()));
@@ -343,8 +361,13 @@ async fn expression_like_text_is_restored_as_text() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     "${ run.id }".clone_into(&mut env.outside.says.lock().unwrap());
     env.advance().await;
-    let undo = env.engine.undo(&env.run, &Initiator::new(Cause::User, "ada")).await.unwrap();
-    Box::pin(env.engine.advance(&undo.run, &(), AdvanceLimits::default())).await.unwrap();
+    let undo = env
+        .engine
+        .tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"))
+        .undo(&env.run.run)
+        .await
+        .unwrap();
+    Box::pin(env.engine.execution().advance(&undo.run, &(), AdvanceLimits::default())).await.unwrap();
     assert_eq!(env.outside.says.lock().unwrap().as_str(), "${ run.id }");
 }
 
@@ -370,7 +393,7 @@ impl Intercept for Faster {
     async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
         let other = if site.name == "ledger.load" { self.other.lock().unwrap().take() } else { None };
         if let Some((engine, reply)) = other {
-            Box::pin(engine.answer(&"acme".parse().unwrap(), reply)).await.unwrap();
+            Box::pin(engine.governance().answer(&"acme".parse().unwrap(), reply)).await.unwrap();
         }
         Ok(())
     }
@@ -398,12 +421,12 @@ async fn two_people_who_answer_at_once_are_both_heard() {
     let faster = Faster { other: Mutex::new(Some((over(store.clone()), reply("grace")))) };
     let slower = over(Intercepted::new(store, faster));
 
-    Box::pin(slower.answer(&env.run.tenant, reply("ben"))).await.unwrap();
+    Box::pin(slower.governance().answer(&env.run.tenant, reply("ben"))).await.unwrap();
 
     let voted: Vec<_> = env.asked().await[0].votes.iter().map(|vote| vote.person.to_string()).collect();
     assert_eq!(voted, ["grace", "ben"]);
     assert_eq!(env.advance().await, RunStatus::Succeeded);
-    env.engine.build_evidence(&env.run).await.unwrap();
+    env.engine.operations().build_evidence(&env.run).await.unwrap();
 }
 
 fn over<S: Store>(store: S) -> Engine<S> {
@@ -423,10 +446,10 @@ async fn an_undo_that_failed_can_be_tried_again() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     env.advance().await;
     let by = Initiator::new(Cause::User, "ada");
-    let first = env.engine.undo(&env.run, &by).await.unwrap().run;
-    env.engine.cancel(&first, &by, "not now").await.unwrap();
+    let first = env.engine.tenant_handle(&env.run.tenant, &by).undo(&env.run.run).await.unwrap().run;
+    env.engine.tenant_handle(&first.tenant, &by).cancel(&first.run, "not now").await.unwrap();
 
-    let second = env.engine.undo(&env.run, &by).await.unwrap();
+    let second = env.engine.tenant_handle(&env.run.tenant, &by).undo(&env.run.run).await.unwrap();
 
     assert!(second.new && second.run != first);
 }
@@ -445,7 +468,7 @@ async fn somebody_without_a_name_starts_nothing() {
         input: json!({}),
         by: Initiator::new(Cause::User, "ada@corp"),
     };
-    let refused = env.engine.start(request).await;
+    let refused = env.engine.admission().start(request).await;
     assert!(matches!(refused, Err(countersign_engine::EngineError::NotAPerson { .. })));
 }
 
@@ -491,7 +514,7 @@ async fn what_another_run_says_as_it_ends_is_heard() {
         while store.receipt(&first.tenant, &key).await.unwrap().is_none() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        Box::pin(other.advance(&second, &(), AdvanceLimits::default())).await.unwrap();
+        Box::pin(other.execution().advance(&second, &(), AdvanceLimits::default())).await.unwrap();
     };
     let (ended, ()) = tokio::join!(env.walk_of(&first), asks);
 

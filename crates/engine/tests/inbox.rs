@@ -44,7 +44,7 @@ async fn apply(
 ) -> Result<(), EngineError> {
     let names = engine.tools().names().cloned().collect();
     let plan = workflow::parse(&workflow_of(name, version, trigger), &names).unwrap();
-    engine.apply(&acme(), &plan, Initiator::new(Cause::User, "ada")).await.map(drop)
+    engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ada")).apply(&plan).await.map(drop)
 }
 
 #[tokio::test]
@@ -52,11 +52,17 @@ async fn who_put_a_version_to_use_first_is_remembered() {
     let engine = engine();
     let names = engine.tools().names().cloned().collect();
     let plan = |version| workflow::parse(&workflow_of("triage", version, URGENT), &names).unwrap();
-    let first = engine.apply(&acme(), &plan(1), Initiator::new(Cause::User, "ada")).await.unwrap();
-    let again = engine.apply(&acme(), &plan(1), Initiator::new(Cause::User, "ci")).await.unwrap();
+    let first =
+        engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ada")).apply(&plan(1)).await.unwrap();
+    let again =
+        engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ci")).apply(&plan(1)).await.unwrap();
     assert_eq!((again.by.id.as_str(), &again), ("ada", &first));
-    let next = engine.apply(&acme(), &plan(2), Initiator::new(Cause::User, "ci")).await.unwrap();
-    assert_eq!(engine.versions(&acme(), &first.workflow).await.unwrap(), [next, first]);
+    let next =
+        engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ci")).apply(&plan(2)).await.unwrap();
+    assert_eq!(
+        engine.tenant_handle(&acme(), &first.by).versions(&first.workflow).await.unwrap(),
+        [next, first]
+    );
 }
 
 fn event(key: &str, body: Value) -> InboundEvent {
@@ -80,14 +86,14 @@ fn urgent() -> Value {
 const URGENT: &str = "{ servicenow: { table: incident, when: '${ trigger.record.priority == \"1\" }' } }";
 
 async fn status(engine: &Engine<SqliteStore>, accepted: &AcceptResult) -> InboxStatus {
-    engine.process_entry(&accepted.run).await.unwrap();
+    engine.admission().process_entry(&accepted.run).await.unwrap();
     engine.store().entry(&accepted.run).await.unwrap().unwrap().status
 }
 
 #[tokio::test]
 async fn an_event_is_durable_before_it_is_accepted() {
     let engine = engine();
-    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
+    let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
     assert!(accepted.new && engine.store().entry(&accepted.run).await.unwrap().is_some());
     let messages =
         engine.store().receive(QueueName::Ingest, 10, Millis::secs(30), Duration::ZERO).await.unwrap();
@@ -99,14 +105,14 @@ async fn an_event_is_durable_before_it_is_accepted() {
 async fn a_redelivered_event_starts_one_run() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
-    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
+    let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
     assert_eq!(status(&engine, &accepted).await, InboxStatus::Started);
     let first = engine.store().load(&accepted.run).await.unwrap().unwrap();
     assert_eq!((first.workflow.as_str(), first.trigger.kind.as_str()), ("triage", "servicenow"));
 
-    let again = engine.accept(event("sn:1", urgent())).await.unwrap();
+    let again = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
     assert_eq!(again, AcceptResult { run: accepted.run.clone(), new: false, status: InboxStatus::Started });
-    engine.process_entry(&accepted.run).await.unwrap();
+    engine.admission().process_entry(&accepted.run).await.unwrap();
     assert_eq!(engine.store().load(&accepted.run).await.unwrap(), Some(first));
 }
 
@@ -115,7 +121,7 @@ async fn a_redelivered_event_starts_one_run() {
 async fn an_unannounced_run_is_announced_on_reprocessing() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
-    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
+    let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
     let names = engine.tools().names().cloned().collect();
     let request = StartRun {
         tenant: acme(),
@@ -127,7 +133,7 @@ async fn an_unannounced_run_is_announced_on_reprocessing() {
         input: urgent(),
         by: Initiator::new(Cause::Webhook, "servicenow"),
     };
-    engine.start(request).await.unwrap();
+    engine.admission().start(request).await.unwrap();
     for lost in walks(&engine).await {
         engine.store().delete(&lost.handle).await.unwrap();
     }
@@ -144,8 +150,8 @@ async fn walks(engine: &Engine<SqliteStore>) -> Vec<Delivery> {
 #[tokio::test]
 async fn the_same_key_with_other_content_is_a_conflict() {
     let engine = engine();
-    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
-    let refused = engine.accept(event("sn:1", json!({ "record": {} }))).await.unwrap_err();
+    let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
+    let refused = engine.admission().accept(event("sn:1", json!({ "record": {} }))).await.unwrap_err();
     assert!(matches!(&refused, EngineError::Refused(Refusal::KeyConflict { run }) if *run == accepted.run));
 }
 
@@ -155,7 +161,8 @@ async fn what_nobody_wants_starts_nothing() {
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     apply(&engine, "changes", 1, "{ servicenow: { table: change_request } }").await.unwrap();
     apply(&engine, "pushes", 1, "{ github: { event: push } }").await.unwrap();
-    let accepted = engine.accept(event("sn:1", json!({ "record": { "priority": "3" } }))).await.unwrap();
+    let accepted =
+        engine.admission().accept(event("sn:1", json!({ "record": { "priority": "3" } }))).await.unwrap();
     assert!(matches!(status(&engine, &accepted).await, InboxStatus::Unmatched { .. }));
     assert_eq!(engine.store().load(&accepted.run).await.unwrap(), None);
 }
@@ -163,10 +170,10 @@ async fn what_nobody_wants_starts_nothing() {
 #[tokio::test]
 async fn an_unmatched_event_starts_when_redelivered() {
     let engine = engine();
-    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
+    let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
     assert!(matches!(status(&engine, &accepted).await, InboxStatus::Unmatched { .. }));
     apply(&engine, "triage", 1, URGENT).await.unwrap();
-    let again = engine.accept(event("sn:1", urgent())).await.unwrap();
+    let again = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
     assert_eq!(again, AcceptResult { run: accepted.run.clone(), new: false, status: InboxStatus::Pending });
     assert_eq!(status(&engine, &again).await, InboxStatus::Started);
 }
@@ -175,14 +182,14 @@ async fn an_unmatched_event_starts_when_redelivered() {
 async fn an_ambiguous_event_is_rejected_with_the_reason() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
-    let accepted = engine.accept(event("sn:1", json!({ "record": {} }))).await.unwrap();
+    let accepted = engine.admission().accept(event("sn:1", json!({ "record": {} }))).await.unwrap();
     let InboxStatus::Rejected { reason, .. } = status(&engine, &accepted).await else {
         panic!("not refused")
     };
     assert!(reason.contains("triage") && reason.contains("priority"), "{reason}");
 
     apply(&engine, "assign", 1, "{ servicenow: {} }").await.unwrap();
-    let accepted = engine.accept(event("sn:2", urgent())).await.unwrap();
+    let accepted = engine.admission().accept(event("sn:2", urgent())).await.unwrap();
     let InboxStatus::Rejected { reason, .. } = status(&engine, &accepted).await else {
         panic!("not refused")
     };
@@ -199,7 +206,11 @@ async fn only_a_later_version_replaces_a_workflow() {
         assert!(refused.to_string().contains("raise `version`"), "{refused}");
     }
     apply(&engine, "triage", 3, "{ servicenow: {} }").await.unwrap();
-    assert_eq!(engine.applied(&acme()).await.unwrap()[0].version, 3);
+    assert_eq!(
+        engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ada")).workflows().await.unwrap()[0]
+            .version,
+        3
+    );
 }
 
 #[tokio::test]
@@ -207,22 +218,22 @@ async fn a_rejected_event_is_retried_a_few_times() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     apply(&engine, "other", 1, URGENT).await.unwrap();
-    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
+    let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
     for _ in 1..TRIES_MAX {
         assert!(matches!(status(&engine, &accepted).await, InboxStatus::Rejected { .. }));
-        let again = engine.accept(event("sn:1", urgent())).await.unwrap();
+        let again = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
         assert_eq!(
             again,
             AcceptResult { run: accepted.run.clone(), new: false, status: InboxStatus::Pending }
         );
     }
     assert!(matches!(status(&engine, &accepted).await, InboxStatus::Rejected { .. }));
-    let enough = engine.accept(event("sn:1", urgent())).await.unwrap();
+    let enough = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
     assert!(matches!(enough.status, InboxStatus::Rejected { .. }), "{enough:?}");
 
-    let accepted = engine.accept(event("sn:2", urgent())).await.unwrap();
+    let accepted = engine.admission().accept(event("sn:2", urgent())).await.unwrap();
     assert!(matches!(status(&engine, &accepted).await, InboxStatus::Rejected { .. }));
     apply(&engine, "other", 2, "{ github: {} }").await.unwrap();
-    engine.accept(event("sn:2", urgent())).await.unwrap();
+    engine.admission().accept(event("sn:2", urgent())).await.unwrap();
     assert_eq!(status(&engine, &accepted).await, InboxStatus::Started);
 }

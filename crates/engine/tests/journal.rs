@@ -90,7 +90,7 @@ async fn start_for(engine: &Engine<SqliteStore>, tenant: &str) -> StartResult {
         input: json!({ "word": "xyzzy" }),
         by: Initiator::new(Cause::User, "ada"),
     };
-    engine.start(request).await.unwrap()
+    engine.admission().start(request).await.unwrap()
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn a_run_is_logged_without_its_data() {
     let (lines, _listening) = Lines::listen();
     let engine = engine();
     let run: RunKey = start(&engine).await.run;
-    Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
+    Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
 
     let names = lines.names();
     assert_eq!(names.first().map(String::as_str), Some("run_created"));
@@ -120,8 +120,16 @@ async fn duplicates_and_cancels_are_logged() {
     let engine = engine();
     let run = start(&engine).await.run;
     assert!(!start(&engine).await.new);
-    engine.cancel(&run, &Initiator::new(Cause::User, "ada"), "xyzzy").await.unwrap();
-    engine.cancel(&run, &Initiator::new(Cause::User, "ada"), "xyzzy").await.unwrap();
+    engine
+        .tenant_handle(&run.tenant, &Initiator::new(Cause::User, "ada"))
+        .cancel(&run.run, "xyzzy")
+        .await
+        .unwrap();
+    engine
+        .tenant_handle(&run.tenant, &Initiator::new(Cause::User, "ada"))
+        .cancel(&run.run, "xyzzy")
+        .await
+        .unwrap();
     assert_eq!(lines.names(), ["run_created", "idempotency_hit", "run_transition", "run_completed"]);
     assert!(!lines.text().contains("xyzzy"), "{}", lines.text());
 }
@@ -136,9 +144,13 @@ async fn metrics_count_transitions_durations_and_duplicates() {
     let engine = engine();
     let run: RunKey = start(&engine).await.run;
     assert!(!start(&engine).await.new);
-    Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
+    Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
     let other = start_for(&engine, "umbrella").await.run;
-    engine.cancel(&other, &Initiator::new(Cause::User, "ada"), "xyzzy").await.unwrap();
+    engine
+        .tenant_handle(&other.tenant, &Initiator::new(Cause::User, "ada"))
+        .cancel(&other.run, "xyzzy")
+        .await
+        .unwrap();
     let told = kept.render();
     for line in [
         r#"run_transitions_total{tenant="acme",from="",to="queued"} 1"#,

@@ -122,8 +122,8 @@ fn request<S: Store>(engine: &Engine<S>, workflow: &str) -> StartRun {
 
 /// Starts a run of `workflow` and advances it to its end.
 async fn walked<S: Store>(engine: &Engine<S>, workflow: &str) -> RunRecord {
-    let run = engine.start(request(engine, workflow)).await.unwrap().run;
-    let walk = Box::pin(engine.advance(&run, &(), AdvanceLimits::default()));
+    let run = engine.admission().start(request(engine, workflow)).await.unwrap().run;
+    let walk = Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default()));
     tokio::time::timeout(PATIENCE, walk).await.unwrap().unwrap();
     engine.store().load(&run).await.unwrap().unwrap()
 }
@@ -241,9 +241,9 @@ async fn granted_after(takes: Duration, silent: bool) -> (RunStatus, u32, Durati
     let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
     let slow = Slow { takes, silent, first: AtomicBool::new(false) };
     let engine = engine_on(Intercepted::new(store, slow), tool);
-    let run = engine.start(request(&engine, LONG_ANSWER)).await.unwrap().run;
+    let run = engine.admission().start(request(&engine, LONG_ANSWER)).await.unwrap().run;
     let begun = Instant::now();
-    Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
+    Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
     let status = engine.store().load(&run).await.unwrap().unwrap().status;
     (status, posted.load(Ordering::Relaxed), begun.elapsed())
 }
@@ -283,7 +283,7 @@ async fn a_lost_admit_reply_still_announces_the_run() {
     let (tool, ..) = Post::new();
     let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
     let engine = engine_on(Intercepted::new(store, LosesTheReply(AtomicBool::new(false))), tool);
-    engine.start(request(&engine, TWO_POSTS)).await.unwrap();
+    engine.admission().start(request(&engine, TWO_POSTS)).await.unwrap();
     // The embedded store kept the first message with the run; this is the second one.
     assert_eq!(engine.store().depth(QueueName::Steps).await.unwrap(), 2);
 }

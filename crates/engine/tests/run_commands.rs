@@ -35,7 +35,7 @@ async fn start(engine: &Engine<SqliteStore>, input: Value) -> Result<RunKey, Eng
         input,
         by: Initiator::new(Cause::User, "ada"),
     };
-    engine.start(request).await.map(|started| started.run)
+    engine.admission().start(request).await.map(|started| started.run)
 }
 
 #[tokio::test]
@@ -43,10 +43,16 @@ async fn canceling_twice_leaves_the_run_as_it_is() {
     let engine = engine();
     let run = start(&engine, json!({})).await.unwrap();
     let by = Initiator::new(Cause::User, "ada");
-    assert!(matches!(engine.cancel(&run, &by, "enough").await, Ok(CancelResult::Now(_))));
+    assert!(matches!(
+        engine.tenant_handle(&run.tenant, &by).cancel(&run.run, "enough").await,
+        Ok(CancelResult::Now(_))
+    ));
     let once = engine.store().load(&run).await.unwrap().unwrap();
 
-    assert!(matches!(engine.cancel(&run, &by, "really").await, Ok(CancelResult::AlreadyRequested)));
+    assert!(matches!(
+        engine.tenant_handle(&run.tenant, &by).cancel(&run.run, "really").await,
+        Ok(CancelResult::AlreadyRequested)
+    ));
 
     assert_eq!(once.status, RunStatus::Canceled);
     assert_eq!(engine.store().load(&run).await.unwrap().unwrap(), once);
@@ -69,7 +75,7 @@ async fn a_long_reason_is_truncated() {
     let run = start(&engine, json!({})).await.unwrap();
     let by = Initiator::new(Cause::User, "ada");
 
-    engine.pause(&run, &by, &"why\u{7} ".repeat(10_000)).await.unwrap();
+    engine.tenant_handle(&run.tenant, &by).pause(&run.run, &"why\u{7} ".repeat(10_000)).await.unwrap();
 
     let reason = engine.store().load(&run).await.unwrap().unwrap().pause.unwrap().reason;
     assert_eq!(reason.chars().count(), domain::failure::MESSAGE_CHARS_MAX);

@@ -130,11 +130,12 @@ async fn apply<S: Store>(engine: &Engine<S>, version: u32, cron: &str) {
          trigger: {{ schedule: {{ cron: '{cron}', time_zone: Europe/Berlin }} }}\n\
          steps:\n  - {{ id: a, tool: transform, with: {{ value: '${{ trigger.scheduled_at }}' }} }}\n"
     );
-    engine.apply(&acme(), &plan(&source), Initiator::new(Cause::User, "ada")).await.unwrap();
+    engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ada")).apply(&plan(&source)).await.unwrap();
 }
 
 async fn sweep<S: Store>(engine: &Engine<S>) -> u32 {
-    let SweepResult { scheduled, .. } = engine.sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap();
+    let SweepResult { scheduled, .. } =
+        engine.operations().sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap();
     scheduled
 }
 
@@ -143,7 +144,7 @@ fn run_of(slot: &str) -> RunKey {
 }
 
 async fn status<S: Store>(engine: &Engine<S>, slot: &str) -> Option<InboxStatus> {
-    engine.process_entry(&run_of(slot)).await.unwrap();
+    engine.admission().process_entry(&run_of(slot)).await.unwrap();
     engine.store().entry(&run_of(slot)).await.unwrap().map(|entry| entry.status)
 }
 
@@ -236,7 +237,7 @@ async fn a_failing_outbox_does_not_stop_the_sweep() {
         let clock = Hands::at(0);
         let engine = engine_on(Intercepted::new(memory(), trouble), &clock);
         let by = Initiator::new(Cause::System, "sweep");
-        let sweep = async || engine.sweep(&by).await.unwrap_err().to_string();
+        let sweep = async || engine.operations().sweep(&by).await.unwrap_err().to_string();
         apply(&engine, 1, "0 * * * *").await;
         clock.set(61);
         assert_eq!(sweep().await, said);
@@ -267,11 +268,11 @@ async fn a_sweep_out_of_time_leaves_the_rest_due() {
             input: json!({}),
             by: Initiator::new(Cause::User, "ada"),
         };
-        engine.start(request).await.unwrap();
+        engine.admission().start(request).await.unwrap();
     }
     // No worker advances them, and by now they are due.
     clock.set(10);
     let by = Initiator::new(Cause::System, "sweep");
-    let woken = async || engine.sweep(&by).await.unwrap().woken;
+    let woken = async || engine.operations().sweep(&by).await.unwrap().woken;
     assert_eq!([woken().await, woken().await, woken().await], [15, 5, 0]);
 }

@@ -101,19 +101,19 @@ async fn only_an_abandoned_run_is_logged_as_orphaned() {
         input: json!({}),
         by: Initiator::new(Cause::User, "anna"),
     };
-    let run = engine.start(request).await.unwrap().run;
+    let run = engine.admission().start(request).await.unwrap().run;
 
     clock.pass(ORPHANED_AFTER);
     assert_eq!(
-        engine.sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap().woken,
+        engine.operations().sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap().woken,
         1,
         "no worker started it"
     );
-    Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
+    Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
     assert_eq!(engine.store().load(&run).await.unwrap().unwrap().status, RunStatus::WaitingApproval);
     clock.pass(Millis::hours(24 * 30));
     assert_eq!(
-        engine.sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap().woken,
+        engine.operations().sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap().woken,
         1,
         "the approval is overdue"
     );

@@ -78,8 +78,8 @@ impl TestEnv {
             input: json!({}),
             by: Initiator::new(Cause::User, "anna"),
         };
-        let run = engine.start(request).await.unwrap().run;
-        Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
+        let run = engine.admission().start(request).await.unwrap().run;
+        Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
         let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
         let installation = SlackInstallation::new("acme".parse().unwrap(), secrets, client(&slack.url()));
         let env = Self { slack, engine, installation, run };
@@ -89,7 +89,7 @@ impl TestEnv {
 
     async fn show(&self) {
         let asked = self.engine.store().approvals(&self.run).await.unwrap().pop().unwrap();
-        self.engine.show(&self.run, &asked.id).await.unwrap();
+        self.engine.governance().show(&self.run, &asked.id).await.unwrap();
     }
 
     fn press(&self, action: &str, user: &str) -> Callback {
@@ -120,7 +120,7 @@ impl TestEnv {
         for (tenant, source) in [("acme", WORKFLOW), ("umbrella", theirs.as_str())] {
             let plan = workflow::parse(source, &BTreeSet::<ToolName>::new()).unwrap();
             let ada = Initiator::new(Cause::User, "ada");
-            self.engine.apply(&tenant.parse().unwrap(), &plan, ada).await.unwrap();
+            self.engine.tenant_handle(&tenant.parse().unwrap(), &ada).apply(&plan).await.unwrap();
         }
     }
 
@@ -332,14 +332,14 @@ async fn start_command_starts_one_run_for_its_user() {
     let env = TestEnv::new().await;
     let plan = workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap();
     let (acme, ada) = ("acme".parse().unwrap(), Initiator::new(Cause::User, "ada"));
-    env.engine.apply(&acme, &plan, ada).await.unwrap();
+    env.engine.tenant_handle(&acme, &ada).apply(&plan).await.unwrap();
     let text = env.type_command_as("U0BEN", r#"start w {"host": "db1"}"#, "1.2.a").await;
     let key = "slack:T0SIM:1.2.a".parse().unwrap();
     let run = InboxEntry::run_of(&acme, &key);
     assert!(text.contains(run.run.as_str()) && text.contains("`w`"), "{text}");
     assert_eq!(env.type_command_as("U0BEN", r#"start w {"host": "db1"}"#, "1.2.a").await, text);
 
-    env.engine.process_entry(&run).await.unwrap();
+    env.engine.admission().process_entry(&run).await.unwrap();
     let started = env.engine.store().load(&run).await.unwrap().unwrap();
     assert_eq!(started.trigger.kind, "slack");
     assert_eq!(started.trigger.requester.unwrap().as_str(), "ben");
@@ -365,7 +365,7 @@ async fn start_with_a_held_concurrency_key_reports_the_outcome() {
         ("reject", "was not started"),
     ] {
         let plan = workflow::parse(&one_at_a_time(on_conflict), &BTreeSet::<ToolName>::new()).unwrap();
-        env.engine.apply(acme, &plan, Initiator::new(Cause::User, "ada")).await.unwrap();
+        env.engine.tenant_handle(acme, &Initiator::new(Cause::User, "ada")).apply(&plan).await.unwrap();
         let triggers = ["1", "2"].map(|number| format!("1.{number}.{on_conflict}"));
         let start = format!("start {on_conflict} host=db1");
         for trigger in &triggers {
@@ -373,7 +373,7 @@ async fn start_with_a_held_concurrency_key_reports_the_outcome() {
             assert!(text.contains("was accepted") && !text.contains("starts"), "{text}");
             let waits = env.type_command("U0BEN", &format!("run {}", run_of(trigger).run)).await;
             assert!(waits.contains("waits for a worker"), "{waits}");
-            env.engine.process_entry(&run_of(trigger)).await.unwrap();
+            env.engine.admission().process_entry(&run_of(trigger)).await.unwrap();
         }
         let [first, second] = triggers.each_ref().map(|trigger| run_of(trigger).run);
         let status = env.type_command("U0BEN", &format!("run {first}")).await;
@@ -406,7 +406,7 @@ async fn invalid_start_is_explained_and_starts_nothing() {
     let env = TestEnv::new().await;
     let plan = workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap();
     let acme = "acme".parse().unwrap();
-    env.engine.apply(&acme, &plan, Initiator::new(Cause::User, "ada")).await.unwrap();
+    env.engine.tenant_handle(&acme, &Initiator::new(Cause::User, "ada")).apply(&plan).await.unwrap();
     for (user, command, expected) in [
         ("U0BEN", "start nope", "Workflow not found"),
         ("U0BEN", "start w {", "a JSON object"),
@@ -476,7 +476,7 @@ async fn modal_starts_one_run_however_often_submitted() {
         assert_eq!(env.deliver(&later(&sent, secs)).await, Response::text(200, ""));
     }
     let run = env.run_of(&view);
-    env.engine.process_entry(&run).await.unwrap();
+    env.engine.admission().process_entry(&run).await.unwrap();
     let started = env.engine.store().load(&run).await.unwrap().unwrap();
     assert_eq!((started.trigger.kind.as_str(), started.workflow.as_str()), ("slack", "w"));
     assert_eq!(started.trigger.requester.unwrap().as_str(), "ben");
@@ -510,7 +510,7 @@ async fn message_shortcut_passes_the_message_to_the_run() {
     let offered = view.view["blocks"][2]["element"]["initial_value"].as_str().unwrap().to_owned();
     assert_eq!(env.deliver(&env.submission(&view, "w", &offered)).await.status, 200);
     let run = env.run_of(&view);
-    env.engine.process_entry(&run).await.unwrap();
+    env.engine.admission().process_entry(&run).await.unwrap();
     let input = json!(env.engine.store().input(&run).await.unwrap().unwrap());
     let (message, card) = (&input["inline"]["message"], &env.slack.messages()[0]);
     assert_eq!((&message["channel"], &message["ts"]), (&json!(card.channel), &json!(card.ts)));

@@ -105,7 +105,7 @@ impl TestEnv {
         let tools = ["http.request", "transform"].map(|tool| ToolName::new(tool).unwrap());
         let plan = workflow::parse(source, &BTreeSet::from(tools)).unwrap();
         let ada = Initiator::new(Cause::User, "ada");
-        self.engine.apply(&"acme".parse().unwrap(), &plan, ada).await.unwrap();
+        self.engine.tenant_handle(&"acme".parse().unwrap(), &ada).apply(&plan).await.unwrap();
     }
 
     /// Applies a workflow that every event of `source` triggers.
@@ -474,10 +474,10 @@ async fn duplicate_of_a_rejected_event_reports_the_reason() {
     let sent = hook(r#"{"n":1}"#);
     let entry = env.accepts(&sent).await;
     for _ in 1..TRIES_MAX {
-        env.engine.process_entry(&entry.run).await.unwrap();
+        env.engine.admission().process_entry(&entry.run).await.unwrap();
         assert_eq!(env.deliver(&sent).await.status, 202, "a duplicate starts another attempt");
     }
-    env.engine.process_entry(&entry.run).await.unwrap();
+    env.engine.admission().process_entry(&entry.run).await.unwrap();
     let response = env.deliver(&sent).await;
     let body: Value = serde_json::from_str(&response.body).unwrap();
     let why = "workflows first and second both match it";
@@ -497,7 +497,7 @@ async fn documented_example_starts_and_reads_the_event() {
     env.apply(example()).await;
     let started = async |body: &str| {
         let entry = env.accepts(&hook(body)).await;
-        env.engine.process_entry(&entry.run).await.unwrap();
+        env.engine.admission().process_entry(&entry.run).await.unwrap();
         env.engine.store().load(&entry.run).await.unwrap()
     };
     let run = started(r#"{"id":"alarm-7","host":"db1","disk":"/var"}"#).await.unwrap();
@@ -714,7 +714,7 @@ async fn replay_same_bytes_within_window() {
         let entry = env.accepts(&sent).await;
         for status in [202, 202, 200] {
             if status == 200 {
-                env.engine.process_entry(&entry.run).await.unwrap();
+                env.engine.admission().process_entry(&entry.run).await.unwrap();
             }
             let response = env.deliver(&sent).await;
             assert_eq!(response.status, status, "{}", response.body);

@@ -55,13 +55,14 @@ pub struct RunSnapshot {
 
 impl RunSnapshot {
     pub async fn load<S: Store>(engine: &Engine<S>, run: &RunKey, hints: Hints) -> Result<Self, EngineError> {
-        let view = engine.inspect(run).await?;
+        let view = engine.operations().inspect(run).await?;
         let open = match waiting::open_intent(&view.record) {
             Some(intent) => engine.store().receipt(&run.tenant, &intent.key).await?,
             None => None,
         };
         let over = view.record.status.is_terminal();
-        let dispatch = if over { DispatchState::default() } else { engine.dispatch(&run.tenant).await? };
+        let dispatch =
+            if over { DispatchState::default() } else { engine.operations().dispatch(&run.tenant).await? };
         Ok(Self { view, open, dispatch, now: engine.now(), hints })
     }
 

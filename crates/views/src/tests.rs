@@ -38,7 +38,7 @@ impl TestEnv {
             evidence_signer: None,
         });
         let by = Initiator::new(Cause::User, "ada");
-        let started = engine.start(StartRun {
+        let started = engine.admission().start(StartRun {
             tenant: "default".parse().unwrap(),
             workspace: "default".parse().unwrap(),
             plan: workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap(),
@@ -62,17 +62,18 @@ impl TestEnv {
         let env = Self::at_the_wait().await;
         let signal =
             SignalRun { id: "s".parse().unwrap(), event: "news.came".parse().unwrap(), payload: json!(1) };
-        env.engine.signal(&env.run, &env.by, signal).await.unwrap();
+        env.engine.tenant_handle(&env.run.tenant, &env.by).signal(&env.run.run, signal).await.unwrap();
         env.advance().await;
         env
     }
 
     async fn advance(&self) {
-        Box::pin(self.engine.advance(&self.run, &(), AdvanceLimits::default())).await.unwrap();
+        Box::pin(self.engine.execution().advance(&self.run, &(), AdvanceLimits::default())).await.unwrap();
     }
 
     async fn answer(&self, approve: bool, reason: &str) {
-        let approval = self.engine.approval_of(&self.run, &"ask".parse().unwrap()).await.unwrap();
+        let approval =
+            self.engine.governance().approval_of(&self.run, &"ask".parse().unwrap()).await.unwrap();
         let reply = VoteRequest {
             approval: approval.id,
             subject: None,
@@ -81,7 +82,7 @@ impl TestEnv {
             reason: reason.to_owned(),
             through: Channel::CommandLine,
         };
-        Box::pin(self.engine.answer(&self.run.tenant, reply)).await.unwrap();
+        Box::pin(self.engine.governance().answer(&self.run.tenant, reply)).await.unwrap();
     }
 
     async fn snapshot(&self) -> RunSnapshot {
@@ -112,13 +113,13 @@ async fn unclaimed_run_needs_a_worker() {
 async fn stopped_dispatch_is_named_instead_of_a_worker() {
     let env = TestEnv::started().await;
     let tenant = DispatchScope::Tenant(env.run.tenant.clone());
-    env.engine.stop_dispatch(&tenant, &env.by, "fire").await.unwrap();
+    env.engine.operations().stop_dispatch(&tenant, &env.by, "fire").await.unwrap();
     let (why, commands) = env.waits().await;
     assert!(why.contains("ada stopped it for this tenant at "), "{why}");
     assert!(why.ends_with("\u{201c}fire\u{201d}."), "{why}");
     assert_eq!(commands, ["countersign dispatch start".to_owned(), env.command("cancel")]);
 
-    env.engine.stop_dispatch(&DispatchScope::All, &env.by, "flood").await.unwrap();
+    env.engine.operations().stop_dispatch(&DispatchScope::All, &env.by, "flood").await.unwrap();
     let (why, commands) = env.waits().await;
     assert!(why.contains("for all tenants") && why.contains("flood"), "{why}");
     assert_eq!(commands, [env.command("cancel")]);
@@ -168,7 +169,7 @@ async fn finished_run_does_not_wait() {
 async fn canceled_run_names_who_canceled_it_and_why() {
     let env = TestEnv::at_the_wait().await;
     assert_eq!(run_json(&env.snapshot().await)["canceled"], json!(null));
-    env.engine.cancel(&env.run, &env.by, "not today").await.unwrap();
+    env.engine.tenant_handle(&env.run.tenant, &env.by).cancel(&env.run.run, "not today").await.unwrap();
     let snapshot = env.snapshot().await;
     let canceled = &run_json(&snapshot)["canceled"];
     assert_eq!((&canceled["by"], &canceled["reason"]), (&json!("ada"), &json!("not today")));

@@ -2,7 +2,8 @@
 //!
 //! This crate has no code. Its tests read cargo metadata and the sources:
 //!
-//! - `dependencies`: which crate may use which crate of the workspace, and how each is named
+//! - `dependencies`: which crate may use which crate of the workspace, how each is named, and which part of the engine
+//!   may use which
 //! - `libraries`: which external crates may be used, and by which crate
 //! - `licences`: which licences external crates may have
 //! - `sources`: which code may read the time and the environment; which constructs are forbidden

@@ -158,10 +158,13 @@ impl Bench {
         let by = Initiator::new(Cause::System, "bench");
         for n in 0..others {
             let start_command = self.start_command()?;
-            let run = self.engine.start(start_command).await.map_err(|error| error.to_string())?.run;
+            let run =
+                self.engine.admission().start(start_command).await.map_err(|error| error.to_string())?.run;
             let result = match n % 5 {
-                0 | 1 => self.engine.cancel(&run, &by, "benchmark").await.map(drop),
-                2 => self.engine.pause(&run, &by, "benchmark").await.map(drop),
+                0 | 1 => {
+                    self.engine.tenant_handle(&run.tenant, &by).cancel(&run.run, "benchmark").await.map(drop)
+                }
+                2 => self.engine.tenant_handle(&run.tenant, &by).pause(&run.run, "benchmark").await.map(drop),
                 _ => Ok(()),
             };
             result.map_err(|error| error.to_string())?;
@@ -261,7 +264,7 @@ impl Bench {
             lock(&self.observer.in_flight_runs).insert(run, (Instant::now(), permit));
             let engine = Arc::clone(&self.engine);
             tokio::spawn(async move {
-                if let Err(error) = engine.start(start_command).await {
+                if let Err(error) = engine.admission().start(start_command).await {
                     eprintln!("bench: start a run: {error}");
                 }
             });

@@ -128,7 +128,7 @@ impl TestEnv {
             evidence_signer: None,
         }));
         engine.store().put_key(key()?).await.map_err(to_text)?;
-        let run = engine.start(start_command()?).await.map_err(to_text)?.run;
+        let run = engine.admission().start(start_command()?).await.map_err(to_text)?.run;
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(to_text)?;
         let at = listener.local_addr().map_err(to_text)?;
         let api = Api::new(Authenticator::new(Arc::clone(&engine)), CursorSecret::new([7; 32]))
@@ -177,7 +177,7 @@ impl TestEnv {
 
     /// Connects a listener. It first gets one message: that the stream is open, or the newest event.
     async fn listen(&self, path: &str) -> Result<Socket, String> {
-        let events = self.engine.inspect(&self.run).await.map_err(to_text)?.record.events;
+        let events = self.engine.operations().inspect(&self.run).await.map_err(to_text)?.record.events;
         let from = if path == "/stream" { String::new() } else { before(events) };
         let address = format!("ws://{}/api/v1{path}{from}", self.at);
         let mut request = address.into_client_request().map_err(to_text)?;
@@ -192,9 +192,14 @@ impl TestEnv {
     async fn commit_event(&self, number: u32) -> Result<(), String> {
         let by = Initiator::new(Cause::User, "bench");
         if number.is_multiple_of(2) {
-            self.engine.pause(&self.run, &by, "").await.map(|_| ()).map_err(to_text)
+            self.engine
+                .tenant_handle(&self.run.tenant, &by)
+                .pause(&self.run.run, "")
+                .await
+                .map(|_| ())
+                .map_err(to_text)
         } else {
-            self.engine.resume(&self.run, &by, "").await.map_err(to_text)
+            self.engine.tenant_handle(&self.run.tenant, &by).resume(&self.run.run, "").await.map_err(to_text)
         }
     }
 }

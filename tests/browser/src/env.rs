@@ -12,7 +12,9 @@ use config::SystemsConfig;
 use connectors::HostAllowList;
 use console::Console;
 use domain::access::{PresentedKey, secret_digest};
-use domain::{ApiKey, ApprovalId, Digest, KeyId, PersonId, Role, RunId, TenantId, Timestamp};
+use domain::{
+    ApiKey, ApprovalId, Cause, Digest, Initiator, KeyId, PersonId, Role, RunId, TenantId, Timestamp,
+};
 use engine::{Engine, EngineParts, EvidenceSigner, TenantHandle, Timing};
 use evidence::SigningKey;
 use fakes::model::{self, Model, Recording};
@@ -139,7 +141,7 @@ impl TestEnv {
 
     fn handle(&self, tenant: &str, person: &str) -> TenantHandle<SqliteStore> {
         let tenant = TenantId::new(tenant).unwrap();
-        TenantHandle::open(Arc::clone(&self.engine), tenant, PersonId::new(person).unwrap())
+        self.engine.tenant_handle(&tenant, &Initiator::new(Cause::User, person))
     }
 
     /// A new API key of `person`.
@@ -217,7 +219,7 @@ fn engine(systems: &FakeSystems, key: SigningKey) -> Engine<SqliteStore> {
 async fn apply(engine: &Arc<Engine<SqliteStore>>, tenant: &str) {
     let names = engine.tools().names().cloned().collect();
     let plan = workflow::parse(TRIAGE, &names).unwrap();
-    let handle = TenantHandle::open(Arc::clone(engine), tenant.parse().unwrap(), "wanda".parse().unwrap());
+    let handle = engine.tenant_handle(&tenant.parse().unwrap(), &Initiator::new(Cause::User, "wanda"));
     handle.apply(&plan).await.unwrap();
 }
 

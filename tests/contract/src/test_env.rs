@@ -162,7 +162,7 @@ impl TestEnv {
 
     /// The tenant handle of a user.
     pub fn handle(&self, tenant: &TestTenant, person: &str) -> TenantHandle<SqliteStore> {
-        TenantHandle::open(Arc::clone(&self.engine), tenant.tenant.clone(), person.parse().unwrap())
+        self.engine.tenant_handle(&tenant.tenant, &Initiator::new(Cause::User, person))
     }
 }
 
@@ -177,7 +177,7 @@ async fn create_tenant(engine: &Arc<Engine<SqliteStore>>, tenant: &str) -> TestT
     for (number, (person, role)) in PEOPLE.into_iter().enumerate() {
         keys.insert(role, make_key(engine, &tenant, (number, person), role).await);
     }
-    let handle = TenantHandle::open(Arc::clone(engine), tenant.clone(), "adam".parse().unwrap());
+    let handle = engine.tenant_handle(&tenant, &Initiator::new(Cause::User, "adam"));
     // A workflow that the other tenant does not have.
     let only = PLAIN.replace("plain", &format!("only-{tenant}"));
     for source in [PLAIN, ASKS, WAITS, &only] {
@@ -194,7 +194,11 @@ async fn create_tenant(engine: &Arc<Engine<SqliteStore>>, tenant: &str) -> TestT
     for run in [&runs.finished, &runs.asking, &runs.waiting] {
         advance(engine, &RunKey { tenant: tenant.clone(), run: run.clone() }).await;
     }
-    engine.build_evidence(&RunKey { tenant: tenant.clone(), run: runs.finished.clone() }).await.unwrap();
+    engine
+        .operations()
+        .build_evidence(&RunKey { tenant: tenant.clone(), run: runs.finished.clone() })
+        .await
+        .unwrap();
     handle.pause(&runs.paused, "to inspect it").await.unwrap();
     let open = handle.open_approvals(None, 10).await.unwrap().approvals;
     let approval = open.first().expect("a run waits for approval").id.to_string();
@@ -218,7 +222,7 @@ async fn make_key(
         note: String::new(),
         expires_at: None,
     };
-    engine.make_key(tenant, new).await.unwrap();
+    engine.tenant_handle(tenant, &Initiator::new(Cause::User, person)).make_key(new).await.unwrap();
     (id.clone(), PresentedKey::format(tenant, &id, &secret))
 }
 
@@ -234,11 +238,11 @@ async fn started(engine: &Engine<SqliteStore>, tenant: &TenantId, source: &str, 
         input: json!({}),
         by: Initiator::new(Cause::User, "olga"),
     };
-    engine.start(request).await.unwrap().run.run
+    engine.admission().start(request).await.unwrap().run.run
 }
 
 async fn advance(engine: &Engine<SqliteStore>, run: &RunKey) {
-    Box::pin(engine.advance(run, &(), AdvanceLimits::default())).await.unwrap();
+    Box::pin(engine.execution().advance(run, &(), AdvanceLimits::default())).await.unwrap();
 }
 
 /// The secret name of ServiceNow for one tenant; the other tenant has none.

@@ -147,7 +147,7 @@ impl TestEnv {
         if matches!(load, Load::Governed(_)) {
             engine.store().put_tenant(tenant_of(tenant()?)?).await.map_err(to_text)?;
             let by = Initiator::new(Cause::System, "cost");
-            engine.apply(&tenant()?, &plan, by).await.map_err(to_text)?;
+            engine.tenant_handle(&tenant()?, &by).apply(&plan).await.map_err(to_text)?;
         }
         Ok(Self { load, plan, engine, embedded, meter, _dynamodb: dynamodb, _external: external })
     }
@@ -164,7 +164,7 @@ impl TestEnv {
         let counters = self.meter.take();
         let trips = |tasks: &[Id]| tasks.iter().map(|task| counters.trips_of(*task)).collect();
         let (webhooks, answers) = (trips(&functions.webhooks), trips(&functions.answers));
-        self.engine.sweep(&Initiator::new(Cause::System, "cost")).await.map_err(to_text)?;
+        self.engine.operations().sweep(&Initiator::new(Cause::System, "cost")).await.map_err(to_text)?;
         let sweep = self.meter.take();
         for number in WARM_UP..WARM_UP + runs {
             self.check_run(&run(number)?).await?;
@@ -176,17 +176,17 @@ impl TestEnv {
     async fn run(&self, number: u32, functions: &mut Functions) -> Result<(), String> {
         match self.load {
             Load::Linear { .. } => {
-                self.engine.start(self.start_command(number)?).await.map_err(to_text)?;
+                self.engine.admission().start(self.start_command(number)?).await.map_err(to_text)?;
             }
             Load::Governed(_) => {
                 let (engine, inbound_event) = (Arc::clone(&self.engine), inbound_event(number)?);
-                let accepting = tokio::spawn(async move { engine.accept(inbound_event).await });
+                let accepting = tokio::spawn(async move { engine.admission().accept(inbound_event).await });
                 functions.webhooks.push(accepting.id());
                 accepting.await.map_err(to_text)?.map_err(to_text)?;
                 self.wait_until_idle().await?;
                 let (engine, reply) = (Arc::clone(&self.engine), reply(number)?);
                 let tenant = tenant()?;
-                let answering = tokio::spawn(async move { engine.answer(&tenant, reply).await });
+                let answering = tokio::spawn(async move { engine.governance().answer(&tenant, reply).await });
                 functions.answers.push(answering.id());
                 answering.await.map_err(to_text)?.map_err(to_text)?;
             }

@@ -64,7 +64,7 @@ async fn start(engine: &Engine<SqliteStore>, source: &str, n: u32) -> RunKey {
         input: json!({ "n": n }),
         by: Initiator::new(Cause::System, "test"),
     };
-    engine.start(request).await.unwrap().run
+    engine.admission().start(request).await.unwrap().run
 }
 
 /// Runs a worker that kills itself at `crash_at`; returns whether it did.
@@ -111,10 +111,10 @@ async fn a_worker_killed_at_any_call_loses_and_repeats_nothing() {
     let key = std::fs::read_to_string(file.with_file_name("killed.db.pub")).unwrap();
     let key = evidence::PublicKey::from_text(&key).unwrap();
     for run in &runs {
-        let view = engine.inspect(run).await.unwrap();
+        let view = engine.operations().inspect(run).await.unwrap();
         assert_eq!(view.record.status, RunStatus::Succeeded, "{run}: {:?}", view.record.live);
         assert!(view.events.is_ok(), "{run}: {:?}", view.events.err());
-        let (_, bundle) = engine.evidence(run).await.unwrap();
+        let (_, bundle) = engine.operations().evidence(run).await.unwrap();
         let verified = evidence::verify(&bundle, &key);
         assert!(verified.is_ok(), "{run}: {:?}", verified.err());
     }

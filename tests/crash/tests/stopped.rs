@@ -52,7 +52,7 @@ async fn sigstop_2_leases_then_sigcont() {
         before,
         "the late commit of the first worker changed nothing"
     );
-    assert!(engine.inspect(&run).await.unwrap().events.is_ok());
+    assert!(engine.operations().inspect(&run).await.unwrap().events.is_ok());
     let counts = service.counts();
     assert_eq!(counts.effects.len(), 1, "the effect happened once");
     assert_eq!(counts.requests.values().collect::<Vec<_>>(), [&2], "both workers sent the request");
@@ -129,5 +129,5 @@ async fn start(engine: &Engine<SqliteStore>, service: &CountingService) -> RunKe
         input: json!({}),
         by: Initiator::new(Cause::System, "test"),
     };
-    engine.start(request).await.unwrap().run
+    engine.admission().start(request).await.unwrap().run
 }

@@ -259,7 +259,7 @@ impl TestEnv {
         let engine = self.engine(ago).await;
         let plan = workflow::parse(source, &engine.tools().names().cloned().collect()).unwrap();
         let by = Initiator::new(Cause::User, "ada");
-        engine.apply(&TENANT.parse().unwrap(), &plan, by).await.unwrap();
+        engine.tenant_handle(&TENANT.parse().unwrap(), &by).apply(&plan).await.unwrap();
         plan
     }
 
@@ -276,7 +276,7 @@ impl TestEnv {
             by: Initiator::new(Cause::System, "e2e"),
         };
         let engine = self.engine(ago).await;
-        Box::pin(engine.start(request)).await.unwrap().run
+        Box::pin(engine.admission().start(request)).await.unwrap().run
     }
 
     /// An engine with a clock that is `ago` behind.

@@ -231,7 +231,7 @@ impl Simulation {
         };
         let _ = self.store.put_tenant(tenant).await;
         self.retry_until_answered("starter", async |engine: &SimEngine| {
-            Box::pin(engine.start(self.start_command())).await.map(|_| ())
+            Box::pin(engine.admission().start(self.start_command())).await.map(|_| ())
         })
         .await;
         match self.flow.script {
@@ -264,7 +264,9 @@ impl Simulation {
             Script::UndoWhenOver => {
                 self.until(|_| false).await;
                 self.retry_until_answered("operator", async |engine: &SimEngine| {
-                    Box::pin(engine.undo(&self.run, &operator())).await.map(|_| ())
+                    Box::pin(engine.tenant_handle(&self.run.tenant, &operator()).undo(&self.run.run))
+                        .await
+                        .map(|_| ())
                 })
                 .await;
             }
@@ -295,7 +297,9 @@ impl Simulation {
         let request = signal();
         self.retry_until_answered("sender", async |engine: &SimEngine| {
             let by = Initiator::new(Cause::Webhook, "sender");
-            Box::pin(engine.signal(&self.run, &by, request.clone())).await.map(|_| ())
+            Box::pin(engine.tenant_handle(&self.run.tenant, &by).signal(&self.run.run, request.clone()))
+                .await
+                .map(|_| ())
         })
         .await;
     }
@@ -326,7 +330,7 @@ impl Simulation {
             through: Channel::CommandLine,
         };
         self.retry_until_answered(name, async |engine: &SimEngine| {
-            Box::pin(engine.answer(&self.run.tenant, reply.clone())).await.map(|_| ())
+            Box::pin(engine.governance().answer(&self.run.tenant, reply.clone())).await.map(|_| ())
         })
         .await;
     }
@@ -344,14 +348,17 @@ impl Simulation {
 
     async fn cancel(&self) {
         self.retry_until_answered("operator", async |engine: &SimEngine| {
-            Box::pin(engine.cancel(&self.run, &operator(), "enough")).await.map(|_| ())
+            Box::pin(engine.tenant_handle(&self.run.tenant, &operator()).cancel(&self.run.run, "enough"))
+                .await
+                .map(|_| ())
         })
         .await;
     }
 
     async fn resume(&self) {
         self.retry_until_answered("operator", async |engine: &SimEngine| {
-            Box::pin(engine.resume(&self.run, &operator(), "ask again")).await
+            Box::pin(engine.tenant_handle(&self.run.tenant, &operator()).resume(&self.run.run, "ask again"))
+                .await
         })
         .await;
     }
@@ -373,10 +380,19 @@ impl Simulation {
                 return;
             }
             self.retry_until_answered("operator", async |engine: &SimEngine| match self.flow.script {
-                Script::RollBackWhenPaused if record.rollback.is_none() => {
-                    Box::pin(engine.roll_back(&self.run, &operator(), "roll back")).await.map(|_| ())
+                Script::RollBackWhenPaused if record.rollback.is_none() => Box::pin(
+                    engine.tenant_handle(&self.run.tenant, &operator()).roll_back(&self.run.run, "roll back"),
+                )
+                .await
+                .map(|_| ()),
+                _ => {
+                    Box::pin(
+                        engine
+                            .tenant_handle(&self.run.tenant, &operator())
+                            .resume(&self.run.run, "checked: safe to retry"),
+                    )
+                    .await
                 }
-                _ => Box::pin(engine.resume(&self.run, &operator(), "checked: safe to retry")).await,
             })
             .await;
         }

@@ -11,7 +11,7 @@ use crate::problem::ApiError;
 /// The caller with this API key.
 pub(super) async fn caller<S: Store>(engine: &Engine<S>, shown: &str) -> Result<Caller, ApiError> {
     let shown = PresentedKey::parse(shown).ok_or_else(ApiError::unauthenticated)?;
-    let stored = engine.api_key(&shown.tenant, &shown.id).await?;
+    let stored = engine.governance().api_key(&shown.tenant, &shown.id).await?;
     let live = stored.filter(|key| key.matches(&shown) && key.is_live(engine.now()));
     let Some(key) = live else {
         tracing::warn!(event = "key_rejected", tenant = %shown.tenant, key = %shown.id, "API key rejected");
@@ -26,7 +26,7 @@ pub(super) async fn session_caller<S: Store>(
     tenant: &TenantId,
     key: &KeyId,
 ) -> Result<Caller, ApiError> {
-    let stored = engine.api_key(tenant, key).await?;
+    let stored = engine.governance().api_key(tenant, key).await?;
     let live = stored.filter(|key| key.is_live(engine.now()));
     live.map(holder).ok_or_else(ApiError::unauthenticated)
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, Uri, header};
 use domain::access::PresentedKey;
-use domain::{Channel, KeyId, PersonId, Role, Roles, TenantId};
+use domain::{Cause, Channel, Initiator, KeyId, PersonId, Role, Roles, TenantId};
 use engine::{Engine, TenantHandle};
 use store::Store;
 use url::form_urlencoded;
@@ -139,7 +139,7 @@ impl<S: Store> Authenticator<S> {
         if !caller.roles.allow(role) {
             return Err(ApiError::forbidden(role));
         }
-        Ok(TenantHandle::open(Arc::clone(&self.engine), caller.tenant.clone(), caller.person.clone()))
+        Ok(self.engine.tenant_handle(&caller.tenant, &Initiator::new(Cause::User, caller.person.as_str())))
     }
 }
 

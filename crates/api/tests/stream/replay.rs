@@ -68,11 +68,11 @@ async fn long_chain_is_sent_completely() {
     let by = domain::Initiator::new(domain::Cause::User, "ada");
 
     for _ in 0..RESUMES {
-        env.engine.pause(&run, &by, "hold").await.unwrap();
-        env.engine.resume(&run, &by, "go on").await.unwrap();
+        env.engine.tenant_handle(&run.tenant, &by).pause(&run.run, "hold").await.unwrap();
+        env.engine.tenant_handle(&run.tenant, &by).resume(&run.run, "go on").await.unwrap();
     }
-    env.engine.pause(&run, &by, "enough").await.unwrap();
-    env.engine.cancel(&run, &by, "enough").await.unwrap();
+    env.engine.tenant_handle(&run.tenant, &by).pause(&run.run, "enough").await.unwrap();
+    env.engine.tenant_handle(&run.tenant, &by).cancel(&run.run, "enough").await.unwrap();
 
     let all = early.until("countersign.run.canceled").await;
     assert!(all.len() > 2 * RESUMES);

@@ -103,7 +103,7 @@ impl TestEnv {
             input: json!({}),
             by: Initiator::new(Cause::User, "ada"),
         };
-        self.engine.start(request).await.unwrap().run
+        self.engine.admission().start(request).await.unwrap().run
     }
 
     /// Starts a run and waits until it has succeeded.
@@ -131,7 +131,7 @@ impl TestEnv {
             reason: String::new(),
             through: Channel::CommandLine,
         };
-        Box::pin(self.engine.answer(&run.tenant, reply)).await.unwrap();
+        Box::pin(self.engine.governance().answer(&run.tenant, reply)).await.unwrap();
     }
 }
 

@@ -77,7 +77,7 @@ async fn decide(env: &DemoEnv, narrator: &mut Narrator, run: &RunKey) -> Result<
     narrator.say("The phone rang. So the operator cancels the run instead of retrying it:")?;
     let reason = "the phone rang";
     narrator.show(&format!("{} \\\n    --reason '{reason}'", env.context.hints().run("cancel", run)))?;
-    env.engine.cancel(run, &env.context.by_user(), reason).await?;
+    env.engine.tenant_handle(&run.tenant, &env.context.by_user()).cancel(&run.run, reason).await?;
     let seen = env.load(run).await?;
     narrator.say(&format!(
         "The run is {}. Its chain of events records who decided, when and why.",

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use domain::access::PresentedKey;
-use domain::{PersonId, Role, TenantId};
+use domain::{Cause, Initiator, PersonId, Role, TenantId};
 use engine::{Engine, NewApiKey};
 use store::Store;
 
@@ -59,7 +59,7 @@ async fn is_valid<S: Store>(engine: &Engine<S>, tenant: &TenantId, text: &str) -
     let Some(shown) = PresentedKey::parse(text).filter(|shown| shown.tenant == *tenant) else {
         return Ok(false);
     };
-    let key = engine.api_key(tenant, &shown.id).await?;
+    let key = engine.governance().api_key(tenant, &shown.id).await?;
     Ok(key.is_some_and(|key| key.matches(&shown) && key.is_live(engine.now())))
 }
 
@@ -71,7 +71,8 @@ async fn create<S: Store>(
 ) -> Result<String, CliError> {
     let forged = api::generate_key(tenant, PersonId::new(person)?, roles.iter().copied().collect());
     let (new, text) = forged.map_err(|problem| CliError::Refused(problem.detail))?;
-    engine.make_key(tenant, NewApiKey { note: "created by countersign dev".to_owned(), ..new }).await?;
+    let handle = engine.tenant_handle(tenant, &Initiator::new(Cause::User, person));
+    handle.make_key(NewApiKey { note: "created by countersign dev".to_owned(), ..new }).await?;
     Ok(text)
 }
 
@@ -101,7 +102,11 @@ mod tests {
         assert_eq!(fs::metadata(&first.file).unwrap().permissions().mode() & 0o777, 0o600);
 
         let shown = PresentedKey::parse(first.of("grace")).unwrap();
-        engine.revoke_key(&tenant, &shown.id).await.unwrap();
+        engine
+            .tenant_handle(&tenant, &Initiator::new(Cause::User, "ada"))
+            .revoke_key(&shown.id)
+            .await
+            .unwrap();
         let third = Keys::load_or_create(dir.path(), &engine, &tenant).await.unwrap();
         assert_ne!(third.of("grace"), first.of("grace"));
         assert_eq!(third.of("ada"), first.of("ada"));

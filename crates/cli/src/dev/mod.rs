@@ -213,9 +213,9 @@ fn sample(directory: &Path, name: &str, text: &str) -> Result<PathBuf, CliError>
 
 /// Applies the workflow in `file`, so that the console can start one, unless a workflow is already applied.
 async fn apply_sample<S: Store>(engine: &Engine<S>, context: &Context, file: &Path) -> Result<(), CliError> {
-    if engine.applied(&context.tenant).await?.is_empty() {
-        let plan = read_workflow(file, engine.tools())?;
-        engine.apply(&context.tenant, &plan, context.by_user()).await?;
+    let handle = engine.tenant_handle(&context.tenant, &context.by_user());
+    if handle.workflows().await?.is_empty() {
+        handle.apply(&read_workflow(file, engine.tools())?).await?;
     }
     Ok(())
 }
@@ -285,7 +285,7 @@ async fn repost<S: Store>(engine: &Engine<S>, context: &Context) -> Result<(), C
             // No message has this position, so that no current message is taken for the card.
             let gone = Card { message: "C0APPROVALS/1.0".to_owned(), revision: 0, ..card.clone() };
             engine.store().put_card(tenant, &approval.id, gone, Some(card)).await?;
-            engine.show(&approval.run, &approval.id).await?;
+            engine.governance().show(&approval.run, &approval.id).await?;
         }
     }
     Ok(())

@@ -95,11 +95,11 @@ async fn of_all_on<S: Store>(
     context: &Context,
 ) -> Result<BackedOut, CliError> {
     if !args.yes {
-        return Ok(BackedOut::dry_run(engine.under_way(&DispatchScope::All).await?));
+        return Ok(BackedOut::dry_run(engine.operations().under_way(&DispatchScope::All).await?));
     }
     let mut status_line = StatusLine::new(context);
     let show = |result: &Backout| status_line.set(&progress(&(*result).into()));
-    Ok(engine.backout(&DispatchScope::All, &context.by_user(), &args.reason, show).await?.into())
+    Ok(engine.operations().backout(&DispatchScope::All, &context.by_user(), &args.reason, show).await?.into())
 }
 
 fn progress(result: &BackedOut) -> String {

@@ -23,8 +23,8 @@ fn unmatched(env: &TestEnv) -> String {
     };
     let engine = engine(&env.path("inbox.db"));
     Runtime::new().unwrap().block_on(async {
-        let run = engine.accept(event).await.unwrap().run;
-        engine.process_entry(&run).await.unwrap();
+        let run = engine.admission().accept(event).await.unwrap().run;
+        engine.admission().process_entry(&run).await.unwrap();
         run.run.to_string()
     })
 }

@@ -149,7 +149,10 @@ fn terminal_control_characters_are_replaced() {
     let key = RunKey { tenant: "default".parse().unwrap(), run: run.parse().unwrap() };
     let by = Initiator::new(Cause::User, "mallory");
     let engine = engine(&env.path("countersign.db"));
-    Runtime::new().unwrap().block_on(engine.cancel(&key, &by, harmful)).unwrap();
+    Runtime::new()
+        .unwrap()
+        .block_on(engine.tenant_handle(&key.tenant, &by).cancel(&key.run, harmful))
+        .unwrap();
     let shown = env.run(&format!("run watch {run}")).expect(1).prints("[2Jgone");
     assert!(!shown.out.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
 }

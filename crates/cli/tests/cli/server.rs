@@ -12,7 +12,8 @@ use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse as _;
 use connectors::{ConnectorSettings, HostAllowList};
-use engine::{Engine, EngineParts, TenantHandle, Timing};
+use domain::{Cause, Initiator};
+use engine::{Engine, EngineParts, Timing};
 use serde_json::Value;
 use store::{SqliteOptions, SqliteStore, SystemClock};
 use tokio::net::TcpListener;
@@ -416,11 +417,8 @@ fn dispatch_and_backout_page_through_many_runs() {
 
 /// Starts `count` runs of the applied workflow.
 async fn start_many(env: &TestEnv, count: usize) {
-    let handle = TenantHandle::open(
-        Arc::new(engine(&env.path("server.db"))),
-        "acme".parse().unwrap(),
-        "ada".parse().unwrap(),
-    );
+    let engine = engine(&env.path("server.db"));
+    let handle = engine.tenant_handle(&"acme".parse().unwrap(), &Initiator::new(Cause::User, "ada"));
     for n in 0..count {
         let key = format!("k{n}").parse().unwrap();
         let input = serde_json::json!({});

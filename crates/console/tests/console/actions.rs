@@ -93,8 +93,8 @@ async fn queued_start_names_the_run_it_waits_for() {
     assert!(run != first && env.engine.store().load(&run).await.unwrap().is_none());
 
     let by = Initiator::new(Cause::User, "otto");
-    env.engine.cancel(&first, &by, "enough").await.unwrap();
-    env.engine.process_entry(&run).await.unwrap();
+    env.engine.tenant_handle(&first.tenant, &by).cancel(&first.run, "enough").await.unwrap();
+    env.engine.admission().process_entry(&run).await.unwrap();
     let started = start().await;
     assert_eq!(started.status, StatusCode::SEE_OTHER, "{}", started.body);
     assert_eq!(started.location(), format!("/runs/{}", run.run));
@@ -263,7 +263,7 @@ async fn operator_can_pause_resume_and_cancel_a_run() {
 }
 
 async fn is_stopped(env: &TestEnv) -> bool {
-    env.engine.dispatch(&"acme".parse().unwrap()).await.unwrap().is_stopped()
+    env.engine.operations().dispatch(&"acme".parse().unwrap()).await.unwrap().is_stopped()
 }
 
 #[tokio::test]
@@ -289,7 +289,7 @@ async fn admin_can_stop_and_start_dispatch() {
         page.contains("Stopped by adam") && page.contains("a fire") && page.contains("/health/start"),
         "{page}"
     );
-    let umbrella = env.engine.dispatch(&"umbrella".parse().unwrap()).await.unwrap();
+    let umbrella = env.engine.operations().dispatch(&"umbrella".parse().unwrap()).await.unwrap();
     assert!(!umbrella.is_stopped(), "another tenant is not affected");
 
     let started = env.send("/health/start", &adam, &[("token", &token)]).await;

@@ -246,7 +246,7 @@ impl TestEnv {
         let plan = workflow::parse(source, &names).unwrap();
         let tenant: TenantId = tenant.parse().unwrap();
         let by = Initiator::new(Cause::User, "ada");
-        self.engine.apply(&tenant, &plan, by.clone()).await.unwrap();
+        self.engine.tenant_handle(&tenant, &by).apply(&plan).await.unwrap();
         let key = format!("{}:{input}", plan.workflow);
         let key = Digest::of_bytes(key.as_bytes()).short();
         let request = StartRun {
@@ -259,11 +259,11 @@ impl TestEnv {
             input,
             by,
         };
-        self.engine.start(request).await.unwrap().run
+        self.engine.admission().start(request).await.unwrap().run
     }
 
     pub(crate) async fn advance(&self, run: &RunKey) {
-        Box::pin(self.engine.advance(run, &(), AdvanceLimits::default())).await.unwrap();
+        Box::pin(self.engine.execution().advance(run, &(), AdvanceLimits::default())).await.unwrap();
     }
 
     pub(crate) async fn approval(&self, run: &RunKey) -> Approval {

@@ -22,10 +22,10 @@ async fn finish(env: &TestEnv, run: &RunKey) {
             reason: String::new(),
             through: domain::Channel::CommandLine,
         };
-        Box::pin(env.engine.answer(&run.tenant, reply)).await.unwrap();
+        Box::pin(env.engine.governance().answer(&run.tenant, reply)).await.unwrap();
         env.advance(run).await;
     }
-    env.engine.build_evidence(run).await.unwrap();
+    env.engine.operations().build_evidence(run).await.unwrap();
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn evidence_is_verified_on_the_page() {
     let page = format!("/evidence/{}", run.run);
     assert!(env.get(&page, &vera).await.body.contains("No evidence yet"));
     finish(&env, &run).await;
-    let (evidence, bytes) = env.engine.evidence(&run).await.unwrap();
+    let (evidence, bytes) = env.engine.operations().evidence(&run).await.unwrap();
     let shown = env.get(&page, &vera).await.body;
     assert!(
         shown.contains("Verified just now") && shown.contains(&evidence.bundle.sha256.to_string()),
@@ -274,7 +274,7 @@ async fn canceled_run_shows_who_canceled_it_and_why() {
     let env = TestEnv::new();
     let run = env.run("acme", "new").await;
     let by = domain::Initiator::new(domain::Cause::User, "otto");
-    env.engine.cancel(&run, &by, "the <wrong> record").await.unwrap();
+    env.engine.tenant_handle(&run.tenant, &by).cancel(&run.run, "the <wrong> record").await.unwrap();
     let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
     let body = env.get(&format!("/runs/{}", run.run), &vera).await.body;
     assert!(body.contains("<dt>Canceled</dt><dd>by otto: the &lt;wrong&gt; record"), "{body}");
@@ -310,7 +310,7 @@ async fn health_shows_the_expected_workers() {
     put_worker("gone", WorkerReport::Stopped { drained: true }, now).await;
     put_worker("old", WorkerReport::Working { in_flight: 0 }, now).await;
     let by = domain::Initiator::new(domain::Cause::User, "root");
-    env.engine.request_drain(&"old".parse().unwrap(), &by, "a <i>release</i>").await.unwrap();
+    env.engine.operations().request_drain(&"old".parse().unwrap(), &by, "a <i>release</i>").await.unwrap();
 
     let body = env.get("/health", &otto).await.body;
     for expected in [
@@ -336,14 +336,14 @@ async fn health_shows_who_stopped_dispatch_and_why() {
     assert!(on.contains("Steps start for tenant acme.") && !on.contains("/health/stop"), "{on}");
     let by = |name: &str| domain::Initiator::new(domain::Cause::User, name);
     let acme = DispatchScope::Tenant("acme".parse().unwrap());
-    env.engine.stop_dispatch(&acme, &by("adam"), "a <b>fire</b>").await.unwrap();
+    env.engine.operations().stop_dispatch(&acme, &by("adam"), "a <b>fire</b>").await.unwrap();
     let off = env.get("/health", &otto).await.body;
     assert!(
         off.contains("No steps start for tenant acme. Stopped by adam") && off.contains("a &lt;b&gt;fire"),
         "{off}"
     );
-    env.engine.stop_dispatch(&DispatchScope::All, &by("root"), "a flood").await.unwrap();
-    env.engine.start_dispatch(&acme, &by("adam")).await.unwrap();
+    env.engine.operations().stop_dispatch(&DispatchScope::All, &by("root"), "a flood").await.unwrap();
+    env.engine.operations().start_dispatch(&acme, &by("adam")).await.unwrap();
     let all = env.get("/health", &otto).await.body;
     assert!(
         all.contains("No steps start for any tenant. Stopped by root") && all.contains("a flood"),

@@ -118,7 +118,7 @@ async fn logout_invalidates_copies_of_the_cookie() {
     }
     let done = env.send("/health/stop", &ada, &[("token", &token), ("reason", "mine")]).await;
     assert_eq!(done.status, StatusCode::UNAUTHORIZED);
-    assert!(!env.engine.dispatch(&"acme".parse().unwrap()).await.unwrap().is_stopped());
+    assert!(!env.engine.operations().dispatch(&"acme".parse().unwrap()).await.unwrap().is_stopped());
     assert_eq!(env.get("/runs", &elsewhere).await.status, StatusCode::OK);
 }
 

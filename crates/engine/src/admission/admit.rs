@@ -7,10 +7,10 @@ use store::{Admission, Store, Write, trace};
 
 use super::concurrency::{KeyConflict, KeyStatus};
 use super::request::{StartOutcome, StartResult, StartRun};
-use crate::Engine;
-use crate::commit::ROUNDS_MAX;
+use crate::admission::AdmissionService;
+use crate::core::commit::ROUNDS_MAX;
+use crate::core::journal;
 use crate::error::EngineError;
-use crate::journal;
 
 pub(super) enum AdmitResult {
     /// The run exists: created now, or by the same request before.
@@ -18,10 +18,10 @@ pub(super) enum AdmitResult {
     Conflict(KeyConflict),
 }
 
-impl<S: Store> Engine<S> {
+impl<S: Store> AdmissionService<'_, S> {
     /// Creates a run, finds the one that the same request created before, or returns what holds its concurrency key.
     pub(super) async fn admit(
-        &self,
+        self,
         request: &StartRun,
         waiting_since: Timestamp,
     ) -> Result<AdmitResult, EngineError> {
@@ -29,8 +29,8 @@ impl<S: Store> Engine<S> {
         if request.by.cause == Cause::User && PersonId::new(&request.by.id).is_err() {
             return Err(EngineError::NotAPerson { id: request.by.id.clone() });
         }
-        let (input, fingerprint) = self.put_payload(&request.tenant, &request.input).await?;
-        self.put_plan(&request.tenant, &request.plan).await?;
+        let (input, fingerprint) = self.core.put_payload(&request.tenant, &request.input).await?;
+        self.core.put_plan(&request.tenant, &request.plan).await?;
         let run =
             RunKey { tenant: request.tenant.clone(), run: RunId::derive(&request.tenant, &request.key) };
         let key = self.concurrency_key(&run, &request.plan, &request.input).await?;
@@ -42,27 +42,27 @@ impl<S: Store> Engine<S> {
                 KeyStatus::Free(hold) => hold,
                 KeyStatus::Held(conflict) => {
                     // An idempotency key names its run for ever, also when another run holds the concurrency key now.
-                    let first = self.retry_busy(|| self.store.load(&run)).await?;
+                    let first = self.core.retry_busy(|store| store.load(&run)).await?;
                     let Some(first) = first else { return Ok(AdmitResult::Conflict(conflict)) };
                     return Ok(AdmitResult::Started(started_before(&first, request, fingerprint)?));
                 }
             };
             let command = command(request, fingerprint, trace::parent_of(&run));
-            let decision = admit(command, &request.plan, self.stamp(request.by.clone()));
+            let decision = admit(command, &request.plan, self.core.stamp(request.by.clone()));
             let op = decision.record.op.clone();
             let admission = Admission { decision, input: input.clone(), hold };
-            if self.retry_busy(|| self.store.admit(admission.clone())).await? == Write::Committed {
+            if self.core.retry_busy(|store| store.admit(admission.clone())).await? == Write::Committed {
                 journal::created(&run, &request.plan.workflow);
                 return Ok(AdmitResult::Started(StartResult { run, new: true, outcome: StartOutcome::Own }));
             }
             // If no run has this key, another run took the concurrency key in between.
-            if let Some(first) = self.retry_busy(|| self.store.load(&run)).await? {
+            if let Some(first) = self.core.retry_busy(|store| store.load(&run)).await? {
                 let started = started_before(&first, request, fingerprint)?;
                 // The first attempt of this write may have committed while its reply was lost.
                 let new = first.op == op;
                 if new {
                     journal::created(&run, &request.plan.workflow);
-                    Box::pin(self.send_again(&admission.decision)).await;
+                    Box::pin(self.core.send_again(&admission.decision)).await;
                 }
                 return Ok(AdmitResult::Started(StartResult { new, ..started }));
             }

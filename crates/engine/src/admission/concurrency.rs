@@ -9,7 +9,7 @@ use domain::{ConcurrencyKey, InboxEntry, InboxStatus, Millis, OnConflict, Plan, 
 use serde_json::Value;
 use store::{Hold, Holder, Store, StoreError, Waiter};
 
-use crate::Engine;
+use crate::admission::AdmissionService;
 use crate::error::{EngineError, error_chain};
 
 /// A waiting entry is retried at least once a minute. One that missed three retries is no longer waited for.
@@ -30,16 +30,16 @@ pub(super) struct KeyConflict {
     holder: Holder,
 }
 
-impl<S: Store> Engine<S> {
+impl<S: Store> AdmissionService<'_, S> {
     /// The concurrency key of a run with this input, if its workflow has one.
     pub(super) async fn concurrency_key(
-        &self,
+        self,
         run: &RunKey,
         plan: &Plan,
         input: &Value,
     ) -> Result<Option<ConcurrencyKey>, EngineError> {
         let Some(rule) = &plan.concurrency else { return Ok(None) };
-        let compiled = self.plan(&run.tenant, plan.hash()).await?;
+        let compiled = self.core.plan(&run.tenant, plan.hash()).await?;
         let workflow = &plan.workflow;
         let invalid = |why| Refusal::InvalidConcurrencyKey { workflow: workflow.clone(), why };
         match compiled.concurrency_key(&Arc::new(input.clone())) {
@@ -52,13 +52,13 @@ impl<S: Store> Engine<S> {
 
     /// Whether `run` may take the key. A request that waits has done so since `waiting_since`, and lets earlier ones pass.
     pub(super) async fn key_status(
-        &self,
+        self,
         run: &RunKey,
         key: Option<ConcurrencyKey>,
         waiting_since: Option<Timestamp>,
     ) -> Result<KeyStatus, EngineError> {
         let Some(key) = key else { return Ok(KeyStatus::Free(None)) };
-        let holder = self.retry_busy(|| self.store.holder(&run.tenant, &key)).await?;
+        let holder = self.core.retry_busy(|store| store.holder(&run.tenant, &key)).await?;
         let Some(holder) = holder else {
             return Ok(KeyStatus::Free(Some(Hold { concurrency_key: key, after: None })));
         };
@@ -74,13 +74,13 @@ impl<S: Store> Engine<S> {
 
     /// Whether the run that holds a key has not ended. Key and run are written in one transaction but are separate items:
     /// a reader may see the key held and the run missing, and then reads again.
-    async fn is_active(&self, run: &RunKey) -> Result<bool, EngineError> {
+    async fn is_active(self, run: &RunKey) -> Result<bool, EngineError> {
         let doing = "load the run that holds a concurrency key";
-        let read = || async {
-            let record = self.store.load(run).await?;
+        let read = async |store: &S| {
+            let record = store.load(run).await?;
             record.map(|record| !record.status.is_terminal()).ok_or(StoreError::Busy { doing })
         };
-        match self.retry_busy(read).await {
+        match self.core.retry_busy(read).await {
             // The run still does not exist, so it never will, and nothing waits for it.
             Err(StoreError::Busy { doing: of }) if of == doing => Ok(false),
             active => Ok(active?),
@@ -89,7 +89,7 @@ impl<S: Store> Engine<S> {
 
     /// The entry that goes before `run`: the registered waiter, if it is earlier, still pending, and seen lately.
     async fn earlier_waiter(
-        &self,
+        self,
         run: &RunKey,
         waiting_since: Option<Timestamp>,
         holder: &Holder,
@@ -97,17 +97,17 @@ impl<S: Store> Engine<S> {
         let (Some(since), Some(next)) = (waiting_since, &holder.next) else { return Ok(None) };
         // A duplicate of a waiting request is later than the request itself, and must not wait for it.
         let is_earlier = next.run != run.run && (next.since, &next.run) < (since, &run.run);
-        if !is_earlier || self.now() - next.seen > WAITER_SEEN_WITHIN {
+        if !is_earlier || self.core.now() - next.seen > WAITER_SEEN_WITHIN {
             return Ok(None);
         }
         let next = RunKey { tenant: run.tenant.clone(), run: next.run.clone() };
-        let entry = self.retry_busy(|| self.store.entry(&next)).await?;
+        let entry = self.core.retry_busy(|store| store.entry(&next)).await?;
         Ok(entry.is_some_and(|entry| entry.status == InboxStatus::Pending).then_some(next))
     }
 
     /// Registers a waiting entry as the next one for the key, unless an earlier one is registered.
     pub(super) async fn enqueue_waiter(
-        &self,
+        self,
         entry: &InboxEntry,
         conflict: KeyConflict,
     ) -> Result<(), EngineError> {
@@ -116,21 +116,22 @@ impl<S: Store> Engine<S> {
         if self.earlier_waiter(run, Some(since), &holder).await?.is_some() {
             return Ok(());
         }
-        let next = Waiter { run: run.run.clone(), since, seen: self.now() };
+        let next = Waiter { run: run.run.clone(), since, seen: self.core.now() };
         // A concurrent registration wins; the next retry sees which entry is first.
-        self.retry_busy(|| self.store.enqueue_waiter(&run.tenant, &key, holder.clone(), next.clone()))
+        self.core
+            .retry_busy(|store| store.enqueue_waiter(&run.tenant, &key, holder.clone(), next.clone()))
             .await?;
         Ok(())
     }
 
     /// What happens to a request of `plan` whose key is held by `by`. It joins only a run of the same workflow: a run of
     /// another workflow does not do its work.
-    pub(super) async fn on_conflict(&self, plan: &Plan, by: &RunKey) -> Result<OnConflict, EngineError> {
+    pub(super) async fn on_conflict(self, plan: &Plan, by: &RunKey) -> Result<OnConflict, EngineError> {
         let rule = plan.concurrency.as_ref().map(|rule| rule.on_conflict).unwrap_or_default();
         if rule != OnConflict::Join {
             return Ok(rule);
         }
-        let holding = self.retry_busy(|| self.store.load(by)).await?;
+        let holding = self.core.retry_busy(|store| store.load(by)).await?;
         let same = holding.is_some_and(|run| run.workflow == plan.workflow);
         Ok(if same { OnConflict::Join } else { OnConflict::Queue })
     }
@@ -145,16 +146,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_holder_that_is_not_visible_yet_is_read_again() {
-        let elsewhere = engine().start(request()).await.unwrap().run;
+        let elsewhere = engine().admission().start(request()).await.unwrap().run;
         let engine = engine();
         let starts = async {
             tokio::time::sleep(Duration::from_millis(300)).await;
-            engine.start(request()).await.unwrap().run
+            engine.admission().start(request()).await.unwrap().run
         };
-        let (active, run) = tokio::join!(engine.is_active(&elsewhere), starts);
+        let (active, run) = tokio::join!(engine.admission().is_active(&elsewhere), starts);
         assert_eq!((active.unwrap(), run), (true, elsewhere.clone()));
 
         let never = RunKey { tenant: "umbrella".parse().unwrap(), ..elsewhere };
-        assert!(!engine.is_active(&never).await.unwrap());
+        assert!(!engine.admission().is_active(&never).await.unwrap());
     }
 }

@@ -10,9 +10,9 @@ use domain::{
 use serde_json::Value;
 use store::{Accepted, Reopen, Store};
 
-use crate::Engine;
+use crate::admission::AdmissionService;
+use crate::core::journal;
 use crate::error::EngineError;
-use crate::journal;
 
 /// How long the message that is sent before the entry is delayed: longer than the sender of an event may be cut off.
 const SENT_AHEAD: Millis = Millis::secs(10);
@@ -47,9 +47,9 @@ pub struct AcceptResult {
     pub status: InboxStatus,
 }
 
-impl<S: Store> Engine<S> {
+impl<S: Store> AdmissionService<'_, S> {
     /// Stores an event and announces it. The event is durable when this returns.
-    pub async fn accept(&self, event: InboundEvent) -> Result<AcceptResult, EngineError> {
+    pub async fn accept(self, event: InboundEvent) -> Result<AcceptResult, EngineError> {
         let accepted = self.store_event(event, InboxStatus::Pending).await?;
         // A duplicate is announced again: the process that stored the first may have died before it sent the message.
         if accepted.status == InboxStatus::Pending {
@@ -61,24 +61,24 @@ impl<S: Store> Engine<S> {
     /// Like [`accept`](Self::accept), for a sender that does not wait for the reply and cannot send again: one delayed
     /// message goes out before the entry is stored, so that a process that dies in between loses nothing. If nothing was
     /// stored, the message finds no entry.
-    pub async fn accept_without_retry(&self, event: InboundEvent) -> Result<AcceptResult, EngineError> {
+    pub async fn accept_without_retry(self, event: InboundEvent) -> Result<AcceptResult, EngineError> {
         self.announce_entry(&InboxEntry::run_of(&event.tenant, &event.key), SENT_AHEAD).await?;
         self.accept(event).await
     }
 
-    async fn announce_entry(&self, run: &RunKey, delay: Millis) -> Result<(), EngineError> {
+    async fn announce_entry(self, run: &RunKey, delay: Millis) -> Result<(), EngineError> {
         let message = Outgoing { run: run.clone(), queue: QueueName::Ingest, job: Job::Start, delay };
-        Ok(self.retry_busy(|| self.store.send(&message)).await?)
+        Ok(self.core.retry_busy(|store| store.send(&message)).await?)
     }
 
     /// Stores an event with this status, or finds the entry that it duplicates.
     pub(super) async fn store_event(
-        &self,
+        self,
         event: InboundEvent,
         status: InboxStatus,
     ) -> Result<AcceptResult, EngineError> {
         json::check(&event.body).map_err(|source| EngineError::BadInput { what: "the event", source })?;
-        let (body, fingerprint) = self.put_payload(&event.tenant, &event.body).await?;
+        let (body, fingerprint) = self.core.put_payload(&event.tenant, &event.body).await?;
         let entry = InboxEntry {
             run: InboxEntry::run_of(&event.tenant, &event.key),
             key: event.key,
@@ -90,11 +90,11 @@ impl<S: Store> Engine<S> {
             fingerprint,
             body,
             start_request: event.start_request,
-            at: self.now(),
+            at: self.core.now(),
             tries: 0,
             status,
         };
-        match self.retry_busy(|| self.store.accept(entry.clone())).await? {
+        match self.core.retry_busy(|store| store.accept(entry.clone())).await? {
             Accepted::New => Ok(AcceptResult { run: entry.run, new: true, status: entry.status }),
             Accepted::Duplicate(first) if entry.conflicts_with(&first) => {
                 Err(Refusal::KeyConflict { run: first.run }.into())
@@ -113,24 +113,15 @@ impl<S: Store> Engine<S> {
 
     /// The result of a duplicate, and whether its entry was reopened. An entry that started no run is processed again, a
     /// few times.
-    async fn duplicate(&self, first: InboxEntry) -> Result<(AcceptResult, bool), EngineError> {
+    async fn duplicate(self, first: InboxEntry) -> Result<(AcceptResult, bool), EngineError> {
         let InboxEntry { run, status, .. } = &first;
-        let Some(tries) = first.next_try(self.now()) else {
+        let Some(tries) = first.next_try(self.core.now()) else {
             return Ok((AcceptResult { run: first.run, new: false, status: first.status }, false));
         };
-        let keep_until = first.source.pending_expires_at(self.now());
+        let keep_until = first.source.pending_expires_at(self.core.now());
         let reopen = Reopen { was: status.clone(), tries, keep_until };
         // A concurrent duplicate that wins reopens it, too.
-        self.retry_busy(|| self.store.reopen(run, reopen.clone())).await?;
+        self.core.retry_busy(|store| store.reopen(run, reopen.clone())).await?;
         Ok((AcceptResult { run: first.run, new: false, status: InboxStatus::Pending }, true))
-    }
-
-    /// Why `run` does not exist: nothing was to start it, or its inbox entry has not.
-    pub async fn no_run(&self, run: RunKey) -> EngineError {
-        match self.retry_busy(|| self.store.entry(&run)).await {
-            Ok(Some(InboxEntry { status, .. })) => EngineError::NotStarted { run, status },
-            Ok(None) => EngineError::NoRun { run },
-            Err(error) => error.into(),
-        }
     }
 }

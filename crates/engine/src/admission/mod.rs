@@ -11,7 +11,6 @@ mod admit;
 mod concurrency;
 mod inbox;
 mod occurrences;
-mod payloads;
 mod request;
 mod schedule;
 mod start;
@@ -19,3 +18,8 @@ mod workflows;
 
 pub use inbox::{AcceptResult, InboundEvent};
 pub use request::{StartOutcome, StartResult, StartRun};
+
+crate::core::service! {
+    /// Turns events and requests into runs.
+    AdmissionService
+}

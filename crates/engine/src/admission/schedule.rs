@@ -12,21 +12,14 @@ use serde_json::json;
 use store::{DueSchedule, Store};
 
 use super::occurrences::{self, Occurrences};
-use crate::Engine;
+use crate::admission::AdmissionService;
 use crate::admission::InboundEvent;
 use crate::error::{EngineError, error_chain};
 
-impl<S: Store> Engine<S> {
-    /// When a workflow that is applied now is first due, if it has a schedule.
-    pub(crate) fn first_occurrence(&self, plan: &Plan) -> Result<Option<Timestamp>, EngineError> {
-        let schedule = plan.triggered_by.as_ref().and_then(|by| by.schedule.as_ref());
-        let Some(schedule) = schedule else { return Ok(None) };
-        Ok(slots(schedule, plan.hash())?.after(self.now()))
-    }
-
+impl<S: Store> AdmissionService<'_, S> {
     /// Starts the workflows that are due, at most `limit`; returns how many.
-    pub(crate) async fn start_due_schedules(&self, limit: u32) -> Result<u32, EngineError> {
-        let due = self.retry_busy(|| self.store.due_schedules(self.now(), limit)).await?;
+    pub(crate) async fn start_due_schedules(self, limit: u32) -> Result<u32, EngineError> {
+        let due = self.core.retry_busy(|store| store.due_schedules(self.core.now(), limit)).await?;
         let mut message_started = 0;
         for due in &due {
             let workflow = &due.applied.workflow;
@@ -41,8 +34,8 @@ impl<S: Store> Engine<S> {
         Ok(message_started)
     }
 
-    async fn start_due_schedule(&self, due: &DueSchedule) -> Result<(), EngineError> {
-        let (applied, now) = (&due.applied, self.now());
+    async fn start_due_schedule(self, due: &DueSchedule) -> Result<(), EngineError> {
+        let (applied, now) = (&due.applied, self.core.now());
         let schedule = applied.triggered_by.as_ref().and_then(|by| by.schedule.as_ref());
         let mut next = None;
         if let Some(schedule) = schedule {
@@ -56,9 +49,16 @@ impl<S: Store> Engine<S> {
             next = slots.after(now);
         }
         // A concurrent sweep that was first has set the same time.
-        self.retry_busy(|| self.store.reschedule(due, next)).await?;
+        self.core.retry_busy(|store| store.reschedule(due, next)).await?;
         Ok(())
     }
+}
+
+/// When a workflow that is applied now is first due, if it has a schedule.
+pub(super) fn first_occurrence(plan: &Plan, now: Timestamp) -> Result<Option<Timestamp>, EngineError> {
+    let schedule = plan.triggered_by.as_ref().and_then(|by| by.schedule.as_ref());
+    let Some(schedule) = schedule else { return Ok(None) };
+    Ok(slots(schedule, plan.hash())?.after(now))
 }
 
 fn slots(schedule: &Schedule, plan: Digest) -> Result<Occurrences<'_>, EngineError> {

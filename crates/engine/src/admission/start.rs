@@ -5,8 +5,9 @@ use std::sync::Arc;
 use domain::inbox::{DEDUPE_TTL, PENDING_MAX};
 use domain::payload::Fingerprint;
 use domain::{
-    AppliedWorkflow, Cause, Digest, InboxEntry, InboxStatus, Initiator, Job, Millis, OnConflict, Outgoing,
-    Plan, QueueName, Refusal, RunKey, Source, StartRequest, Timestamp, WorkspaceId, json,
+    AppliedWorkflow, Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, Job, Millis,
+    OnConflict, Outgoing, Plan, QueueName, RecordName, Refusal, RunKey, Source, StartRequest, Timestamp,
+    WorkflowName, WorkspaceId, json,
 };
 use serde_json::Value;
 use store::Store;
@@ -15,10 +16,11 @@ use workflow::CompiledPlan;
 use super::admit::AdmitResult;
 use super::inbox::{AcceptResult, InboundEvent};
 use super::request::{StartOutcome, StartResult, StartRun, invalid_input};
-use crate::Engine;
+use crate::admission::AdmissionService;
+use crate::core::AdvanceResult;
+use crate::core::journal;
 use crate::error::{EngineError, error_chain};
-use crate::execution::advance::AdvanceResult;
-use crate::journal;
+use crate::tenant_handle::TenantHandle;
 
 /// How soon a waiting entry is retried. Runs end within seconds, or after hours.
 const RETRY_MIN: Millis = Millis::secs(1);
@@ -60,15 +62,40 @@ enum Match {
     Unclear(String),
 }
 
-impl<S: Store> Engine<S> {
+impl<S: Store> TenantHandle<S> {
+    /// Starts a run of an applied workflow, or returns the one that the same request started before.
+    pub async fn start(
+        &self,
+        workflow: &WorkflowName,
+        key: IdempotencyKey,
+        trigger_kind: &str,
+        record: Option<RecordName>,
+        input: Value,
+    ) -> Result<StartResult, EngineError> {
+        let (_, plan) = self.applied(workflow).await?;
+        let request = StartRun {
+            tenant: self.tenant.clone(),
+            workspace: WorkspaceId::default(),
+            plan: plan.plan().clone(),
+            trigger_kind: trigger_kind.to_owned(),
+            record,
+            key,
+            input,
+            by: self.by.clone(),
+        };
+        AdmissionService::new(&self.core).start(request).await
+    }
+}
+
+impl<S: Store> AdmissionService<'_, S> {
     /// Starts a run, or finds the one that the same request started before. If another run holds the concurrency key, the
     /// request joins it, waits, or is rejected.
-    pub async fn start(&self, request: StartRun) -> Result<StartResult, EngineError> {
+    pub async fn start(self, request: StartRun) -> Result<StartResult, EngineError> {
         if let Some(joined) = self.joined_before(&request).await? {
             journal::log_duplicate(&joined.run, &request.trigger_kind);
             return Ok(joined);
         }
-        let by = match Box::pin(self.admit(&request, self.now())).await? {
+        let by = match Box::pin(self.admit(&request, self.core.now())).await? {
             AdmitResult::Started(started) => {
                 if !started.new {
                     journal::log_duplicate(&started.run, &request.trigger_kind);
@@ -85,9 +112,9 @@ impl<S: Store> Engine<S> {
     }
 
     /// The run that the same request joined before. A key that an entry with other content uses is a conflict.
-    async fn joined_before(&self, request: &StartRun) -> Result<Option<StartResult>, EngineError> {
+    async fn joined_before(self, request: &StartRun) -> Result<Option<StartResult>, EngineError> {
         let run = InboxEntry::run_of(&request.tenant, &request.key);
-        let Some(entry) = self.retry_busy(|| self.store.entry(&run)).await? else { return Ok(None) };
+        let Some(entry) = self.core.retry_busy(|store| store.entry(&run)).await? else { return Ok(None) };
         json::check(&request.input).map_err(invalid_input)?;
         let same = entry.fingerprint == Fingerprint::of(&request.input)
             && entry.record == request.record
@@ -97,15 +124,15 @@ impl<S: Store> Engine<S> {
         }
         let InboxStatus::Joined { run: other } = entry.status else { return Ok(None) };
         // Of two concurrent requests, one may have joined while the other found the key free. Then its own run counts.
-        let own = self.retry_busy(|| self.store.load(&run)).await?;
+        let own = self.core.retry_busy(|store| store.load(&run)).await?;
         Ok(own.is_none().then(|| StartResult::joined(RunKey { run: other, ..run })))
     }
 
     /// Whether an entry requests this workflow, in any version.
-    async fn requests_workflow(&self, entry: &InboxEntry, plan: &Plan) -> Result<bool, EngineError> {
+    async fn requests_workflow(self, entry: &InboxEntry, plan: &Plan) -> Result<bool, EngineError> {
         match &entry.start_request {
             Some(asked) if asked.plan != plan.hash() => {
-                let asked = self.plan(&entry.run.tenant, asked.plan).await?;
+                let asked = self.core.plan(&entry.run.tenant, asked.plan).await?;
                 Ok(asked.plan().workflow == plan.workflow)
             }
             _ => Ok(true),
@@ -114,7 +141,7 @@ impl<S: Store> Engine<S> {
 
     /// Answers with the run that holds the concurrency key, and stores that answer: the same request gets the same run
     /// again, also after that run has ended.
-    async fn join(&self, request: StartRun, by: RunKey) -> Result<StartResult, EngineError> {
+    async fn join(self, request: StartRun, by: RunKey) -> Result<StartResult, EngineError> {
         let status = InboxStatus::Joined { run: by.run.clone() };
         let AcceptResult { run, status: current, .. } =
             self.store_event(request.into_event(), status.clone()).await?;
@@ -124,15 +151,15 @@ impl<S: Store> Engine<S> {
             InboxStatus::Started => Ok(StartResult { run, new: false, outcome: StartOutcome::Own }),
             InboxStatus::Pending | InboxStatus::Unmatched { .. } | InboxStatus::Rejected { .. } => {
                 // It waited under an earlier version of the workflow.
-                let forget_at = self.now() + DEDUPE_TTL;
-                self.retry_busy(|| self.store.set_status(&run, status.clone(), forget_at)).await?;
+                let forget_at = self.core.now() + DEDUPE_TTL;
+                self.core.retry_busy(|store| store.set_status(&run, status.clone(), forget_at)).await?;
                 Ok(StartResult::joined(by))
             }
         }
     }
 
     /// Stores the request until its concurrency key is free.
-    async fn wait_for(&self, request: StartRun, by: RunKey) -> Result<StartResult, EngineError> {
+    async fn wait_for(self, request: StartRun, by: RunKey) -> Result<StartResult, EngineError> {
         let AcceptResult { run, new, status } = self.accept(request.into_event()).await?;
         match status {
             InboxStatus::Rejected { reason, .. } => Err(Refusal::NotStarted { run, why: reason }.into()),
@@ -146,31 +173,31 @@ impl<S: Store> Engine<S> {
     }
 
     /// Processes a pending inbox entry: starts its run, if a workflow matches and its concurrency key is free.
-    pub async fn process_entry(&self, run: &RunKey) -> Result<AdvanceResult, EngineError> {
-        let entry = self.retry_busy(|| self.store.entry(run)).await?;
+    pub async fn process_entry(self, run: &RunKey) -> Result<AdvanceResult, EngineError> {
+        let entry = self.core.retry_busy(|store| store.entry(run)).await?;
         let pending = entry.filter(|entry| entry.status == InboxStatus::Pending);
         let Some(entry) = pending else { return Ok(AdvanceResult::Done) };
-        let event = Arc::new(self.payload(&run.tenant, &entry.body).await?);
+        let event = Arc::new(self.core.payload(&run.tenant, &entry.body).await?);
         let found = match &entry.start_request {
-            Some(asked) => Match::One(self.plan(&run.tenant, asked.plan).await?),
+            Some(asked) => Match::One(self.core.plan(&run.tenant, asked.plan).await?),
             None => self.matching_workflow(&entry, &event).await?,
         };
         let status = match found {
             Match::One(plan) => self.start_from(&entry, &plan, &event).await?,
-            Match::None => InboxStatus::Unmatched { at: self.now() },
-            Match::Unclear(why) => InboxStatus::rejected(&why, self.now()),
+            Match::None => InboxStatus::Unmatched { at: self.core.now() },
+            Match::Unclear(why) => InboxStatus::rejected(&why, self.core.now()),
         };
         if status == InboxStatus::Pending {
-            return Ok(AdvanceResult::NotBefore(retry_at(&entry, self.now())));
+            return Ok(AdvanceResult::NotBefore(retry_at(&entry, self.core.now())));
         }
         tracing::info!(event = "inbox_entry_processed", %run, source = %entry.source, ?status, "inbox entry processed");
-        let forget_at = self.now() + entry.source.dedupe_ttl();
-        self.retry_busy(|| self.store.set_status(run, status.clone(), forget_at)).await?;
+        let forget_at = self.core.now() + entry.source.dedupe_ttl();
+        self.core.retry_busy(|store| store.set_status(run, status.clone(), forget_at)).await?;
         Ok(AdvanceResult::Done)
     }
 
     async fn start_from(
-        &self,
+        self,
         entry: &InboxEntry,
         plan: &CompiledPlan,
         event: &Value,
@@ -183,12 +210,12 @@ impl<S: Store> Engine<S> {
                 let by = conflict.by.clone();
                 match self.on_conflict(&request.plan, &by).await? {
                     OnConflict::Join => Ok(InboxStatus::Joined { run: by.run }),
-                    OnConflict::Queue if self.now() < entry.at + PENDING_MAX => {
+                    OnConflict::Queue if self.core.now() < entry.at + PENDING_MAX => {
                         self.enqueue_waiter(entry, conflict).await?;
                         Ok(InboxStatus::Pending)
                     }
                     OnConflict::Queue | OnConflict::Reject => {
-                        Ok(InboxStatus::rejected(&request.conflict(by).to_string(), self.now()))
+                        Ok(InboxStatus::rejected(&request.conflict(by).to_string(), self.core.now()))
                     }
                 }
             }
@@ -196,36 +223,38 @@ impl<S: Store> Engine<S> {
             Err(EngineError::Refused(Refusal::KeyConflict { run })) if self.is_of(&run, entry).await? => {
                 self.announce_started(run).await
             }
-            Err(EngineError::Refused(refusal)) => Ok(InboxStatus::rejected(&refusal.to_string(), self.now())),
+            Err(EngineError::Refused(refusal)) => {
+                Ok(InboxStatus::rejected(&refusal.to_string(), self.core.now()))
+            }
             Err(error) => Err(error),
         }
     }
 
     /// Sends the first message of a run that was started before. The process that started it may have died before it
     /// sent one; a message too many finds nothing to do.
-    async fn announce_started(&self, run: RunKey) -> Result<InboxStatus, EngineError> {
+    async fn announce_started(self, run: RunKey) -> Result<InboxStatus, EngineError> {
         let message = Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) };
-        self.retry_busy(|| self.store.send(&message)).await?;
+        self.core.retry_busy(|store| store.send(&message)).await?;
         Ok(InboxStatus::Started)
     }
 
     /// Whether `entry` started `run`. A run requested by name has one workflow, so no other can match it later.
-    async fn is_of(&self, run: &RunKey, entry: &InboxEntry) -> Result<bool, EngineError> {
+    async fn is_of(self, run: &RunKey, entry: &InboxEntry) -> Result<bool, EngineError> {
         if entry.start_request.is_some() {
             return Ok(false);
         }
-        let started = self.retry_busy(|| self.store.load(run)).await?;
+        let started = self.core.retry_busy(|store| store.load(run)).await?;
         Ok(started.is_some_and(|run| run.trigger.input == entry.fingerprint.sha256))
     }
 
     /// The one workflow whose trigger matches the event.
-    async fn matching_workflow(&self, entry: &InboxEntry, event: &Arc<Value>) -> Result<Match, EngineError> {
+    async fn matching_workflow(self, entry: &InboxEntry, event: &Arc<Value>) -> Result<Match, EngineError> {
         let tenant = &entry.run.tenant;
-        let applied = self.retry_busy(|| self.store.applied(tenant)).await?;
+        let applied = self.core.retry_busy(|store| store.applied(tenant)).await?;
         let mut unclear = None;
         let mut matching: Option<Arc<CompiledPlan>> = None;
         for applied in applied.iter().filter(|applied| selects(applied, entry)) {
-            let plan = self.plan(tenant, applied.plan).await?;
+            let plan = self.core.plan(tenant, applied.plan).await?;
             // A tenant may have many workflows: other tasks run in between.
             tokio::task::yield_now().await;
             match (plan.matches(event), &matching) {
@@ -290,7 +319,7 @@ pub(super) mod tests {
     use store::{SqliteOptions, SqliteStore, SystemClock};
 
     use super::*;
-    use crate::{EngineParts, Timing};
+    use crate::{Engine, EngineParts, Timing};
 
     pub(in crate::admission) fn engine() -> Engine<SqliteStore> {
         Engine::new(EngineParts {

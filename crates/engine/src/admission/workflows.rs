@@ -1,35 +1,34 @@
 //! Workflows that a tenant has applied.
 
-use domain::{AppliedWorkflow, Initiator, Plan, Refusal, TenantId, WorkflowName};
+use std::sync::Arc;
+
+use domain::{AppliedWorkflow, Plan, Refusal, RunRecord, WorkflowName};
 use store::{Store, Write};
+use workflow::CompiledPlan;
 
-use crate::Engine;
+use crate::admission::schedule::first_occurrence;
 use crate::error::EngineError;
+use crate::tenant_handle::TenantHandle;
 
-impl<S: Store> Engine<S> {
+impl<S: Store> TenantHandle<S> {
     /// Applies a workflow: from now on its trigger starts runs of this version.
-    pub async fn apply(
-        &self,
-        tenant: &TenantId,
-        plan: &Plan,
-        by: Initiator,
-    ) -> Result<AppliedWorkflow, EngineError> {
-        self.put_plan(tenant, plan).await?;
+    pub async fn apply(&self, plan: &Plan) -> Result<AppliedWorkflow, EngineError> {
+        self.core.put_plan(&self.tenant, plan).await?;
         // Applying the same version again keeps who applied it first, and when.
-        let versions = self.versions(tenant, &plan.workflow).await?;
+        let versions = self.versions(&plan.workflow).await?;
         let known =
             versions.into_iter().find(|known| known.version == plan.version && known.plan == plan.hash());
         let applied = known.unwrap_or_else(|| AppliedWorkflow {
-            tenant: tenant.clone(),
+            tenant: self.tenant.clone(),
             workflow: plan.workflow.clone(),
             version: plan.version,
             plan: plan.hash(),
             triggered_by: plan.triggered_by.clone(),
             at: self.now(),
-            by,
+            by: self.by.clone(),
         });
-        let due = self.first_occurrence(plan)?;
-        match self.retry_busy(|| self.store.apply(applied.clone(), due)).await? {
+        let due = first_occurrence(plan, self.now())?;
+        match self.core.retry_busy(|store| store.apply(applied.clone(), due)).await? {
             Write::Committed => Ok(applied),
             Write::Superseded => {
                 Err(Refusal::WorkflowNotNewer { workflow: applied.workflow, version: applied.version }.into())
@@ -37,17 +36,46 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Every applied version of a workflow, the newest first.
-    pub async fn versions(
-        &self,
-        tenant: &TenantId,
-        workflow: &WorkflowName,
-    ) -> Result<Vec<AppliedWorkflow>, EngineError> {
-        Ok(self.retry_busy(|| self.store.versions(tenant, workflow)).await?)
+    /// The newest applied version of each workflow, by name.
+    pub async fn workflows(&self) -> Result<Vec<AppliedWorkflow>, EngineError> {
+        Ok(self.core.retry_busy(|store| store.applied(&self.tenant)).await?)
     }
 
-    /// The newest applied version of each workflow, by name.
-    pub async fn applied(&self, tenant: &TenantId) -> Result<Vec<AppliedWorkflow>, EngineError> {
-        Ok(self.retry_busy(|| self.store.applied(tenant)).await?)
+    /// Every applied version of a workflow, the newest first; empty if there is no such workflow.
+    pub async fn versions(&self, name: &WorkflowName) -> Result<Vec<AppliedWorkflow>, EngineError> {
+        Ok(self.core.retry_busy(|store| store.versions(&self.tenant, name)).await?)
+    }
+
+    /// The applied workflow of this name, with its plan.
+    pub async fn applied(
+        &self,
+        name: &WorkflowName,
+    ) -> Result<(AppliedWorkflow, Arc<CompiledPlan>), EngineError> {
+        let applied = self.workflows().await?.into_iter().find(|applied| applied.workflow == *name);
+        self.with_plan(name, applied).await
+    }
+
+    /// An applied version of a workflow, with its plan.
+    pub async fn version(
+        &self,
+        name: &WorkflowName,
+        version: u32,
+    ) -> Result<(AppliedWorkflow, Arc<CompiledPlan>), EngineError> {
+        let applied = self.versions(name).await?.into_iter().find(|applied| applied.version == version);
+        self.with_plan(name, applied).await
+    }
+
+    async fn with_plan(
+        &self,
+        name: &WorkflowName,
+        applied: Option<AppliedWorkflow>,
+    ) -> Result<(AppliedWorkflow, Arc<CompiledPlan>), EngineError> {
+        let applied = applied.ok_or_else(|| EngineError::NoWorkflow { workflow: name.clone() })?;
+        let plan = self.core.plan(&self.tenant, applied.plan).await?;
+        Ok((applied, plan))
+    }
+
+    pub async fn plan_of(&self, record: &RunRecord) -> Result<Arc<CompiledPlan>, EngineError> {
+        self.core.plan(&self.tenant, record.plan).await
     }
 }

@@ -11,17 +11,18 @@ use domain::next::{Next, next};
 use domain::plan::Work;
 use domain::record::Signal;
 use domain::{
-    Cause, Decision, Draft, Initiator, Live, Millis, Refusal, RunKey, RunRecord, RunStatus, StepSeq,
-    Timestamp, Version,
+    Cause, Decision, Draft, Initiator, Job, Live, Millis, Outgoing, QueueName, Refusal, RunKey, RunRecord,
+    RunStatus, StepSeq, Version,
 };
 use store::Store;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::commit::{Committed, ROUNDS_MAX};
+use crate::core::commit::{Committed, ROUNDS_MAX};
+use crate::core::{AdvanceResult, Loaded};
 use crate::error::EngineError;
-use crate::execution::bind::{Memory, Proposal, Unbound};
-use crate::{Engine, Loaded};
+use crate::execution::ExecutionService;
+use crate::execution::bind::{BindError, Memory, Proposal, Unbound};
 
 /// How far one call advances a run before other runs get a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,15 +55,6 @@ impl Shutdown for CancellationToken {
     fn is_requested(&self) -> bool {
         self.is_cancelled()
     }
-}
-
-/// How a call to [`Engine::advance`] ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AdvanceResult {
-    /// Nothing is left to do now; the message can be deleted.
-    Done,
-    /// Nothing can be done before this time; the message should return then.
-    NotBefore(Timestamp),
 }
 
 /// Where a driver is in a run.
@@ -130,15 +122,15 @@ impl Unbound {
     }
 }
 
-impl<S: Store> Engine<S> {
+impl<S: Store> ExecutionService<'_, S> {
     /// Advances `run` until it ends, waits, reaches a limit, or the process shuts down.
     pub async fn advance<H: Shutdown>(
-        &self,
+        self,
         run: &RunKey,
         shutdown: &H,
         limits: AdvanceLimits,
     ) -> Result<AdvanceResult, EngineError> {
-        let loaded = match self.load(run).await {
+        let loaded = match self.core.load(run).await {
             Ok(loaded) => loaded,
             Err(EngineError::NoRun { .. }) => return Ok(AdvanceResult::Done),
             Err(error) => return Err(error),
@@ -154,13 +146,13 @@ impl<S: Store> Engine<S> {
         loop {
             position = match position {
                 RunPosition::Free(loaded) => {
-                    let todo = next(&loaded.record, loaded.plan.plan(), self.now());
+                    let todo = next(&loaded.record, loaded.plan.plan(), self.core.now());
                     match todo {
                         Next::Nothing => return Ok(AdvanceResult::Done),
                         Next::NotBefore(at) => return Ok(AdvanceResult::NotBefore(at)),
                         _ if !driver.goes_on() => return Ok(self.left_behind(driver.found, &loaded.record)),
                         // The run stays due. Starting dispatch announces it again.
-                        todo if begins(todo) && !self.may_begin(&loaded.record).await? => {
+                        todo if begins(todo) && !self.core.may_begin(&loaded.record).await? => {
                             return Ok(AdvanceResult::Done);
                         }
                         todo => self.take(&mut driver, loaded, todo).await?,
@@ -174,22 +166,33 @@ impl<S: Store> Engine<S> {
         }
     }
 
+    /// Sends the evidence job of an ended run, unless its evidence exists. The process that ended the run may have
+    /// died before it sent one.
+    async fn ask_for_evidence(self, run: &RunKey) -> Result<(), EngineError> {
+        if self.core.retry_busy(|store| store.evidence(run)).await?.is_some() {
+            return Ok(());
+        }
+        let message =
+            Outgoing { run: run.clone(), queue: QueueName::Steps, job: Job::BuildEvidence, delay: Millis(0) };
+        Ok(self.core.retry_busy(|store| store.send(&message)).await?)
+    }
+
     /// The driver reached its limits. If a commit of this driver left a step ready, that commit sent a message.
     /// Otherwise this message may be the only one, and is returned to the queue.
-    fn left_behind(&self, found: Version, record: &RunRecord) -> AdvanceResult {
+    fn left_behind(self, found: Version, record: &RunRecord) -> AdvanceResult {
         match &record.live {
             Live::Ready { .. } | Live::Retrying { .. } if record.version > found => AdvanceResult::Done,
-            _ => AdvanceResult::NotBefore(self.now()),
+            _ => AdvanceResult::NotBefore(self.core.now()),
         }
     }
 
-    fn myself(&self) -> Initiator {
-        Initiator::new(Cause::System, self.me.as_str())
+    fn myself(self) -> Initiator {
+        Initiator::new(Cause::System, self.core.me.as_str())
     }
 
     /// Does what is due on a step that no worker holds.
     async fn take<H: Shutdown>(
-        &self,
+        self,
         driver: &mut RunDriver<'_, H>,
         loaded: Loaded,
         todo: Next,
@@ -198,7 +201,7 @@ impl<S: Store> Engine<S> {
             Next::Claim | Next::TakeOver => self.claim(driver, loaded, todo == Next::TakeOver).await,
             Next::OpenWait | Next::OpenGate => {
                 let seq = loaded.record.at;
-                let follow = self.prepare(driver, &loaded, seq).await?;
+                let follow = self.prepare(driver, &loaded, seq).await;
                 self.open(loaded, follow).await
             }
             Next::TimeOut => self.time_passed(loaded, |draft| TimeOut.decide(draft).map(drop)).await,
@@ -208,17 +211,18 @@ impl<S: Store> Engine<S> {
     }
 
     async fn claim<H: Shutdown>(
-        &self,
+        self,
         driver: &mut RunDriver<'_, H>,
         loaded: Loaded,
         take_over: bool,
     ) -> Result<RunPosition, EngineError> {
         let seq = loaded.record.at;
-        let proposal = match self.bind(&loaded, &mut driver.memory, seq).await? {
+        let proposal = match self.bind(&loaded, &mut driver.memory, seq).await {
             Ok(proposal) => proposal,
-            Err(unbound) => {
+            Err(BindError::Unbound(unbound)) => {
                 return self.once(loaded, &self.myself(), |draft| unbound.settle(draft).map(|()| None)).await;
             }
+            Err(BindError::Failed(error)) => return Err(error),
         };
         let claim = self.claim_of(&proposal);
         let since = Instant::now();
@@ -233,10 +237,10 @@ impl<S: Store> Engine<S> {
         .await
     }
 
-    fn claim_of(&self, proposal: &Proposal) -> Claim {
+    fn claim_of(self, proposal: &Proposal) -> Claim {
         Claim {
-            owner: self.me.clone(),
-            lease: self.timing.lease,
+            owner: self.core.me.clone(),
+            lease: self.core.timing.lease,
             action: proposal.action.clone(),
             receipt: proposal.receipt.clone(),
             abandoned: proposal.abandoned,
@@ -245,19 +249,24 @@ impl<S: Store> Engine<S> {
     }
 
     async fn time_passed(
-        &self,
+        self,
         loaded: Loaded,
         decide: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal>,
     ) -> Result<RunPosition, EngineError> {
-        let by = Initiator::new(Cause::Timeout, self.me.as_str());
+        let by = Initiator::new(Cause::Timeout, self.core.me.as_str());
         self.once(loaded, &by, |draft| decide(draft).map(|()| None)).await
     }
 
     async fn open(
-        &self,
+        self,
         loaded: Loaded,
-        follow: Result<Follow, Unbound>,
+        follow: Result<Follow, BindError>,
     ) -> Result<RunPosition, EngineError> {
+        let follow = match follow {
+            Ok(follow) => Ok(follow),
+            Err(BindError::Unbound(unbound)) => Err(unbound),
+            Err(BindError::Failed(error)) => return Err(error),
+        };
         self.once(loaded, &self.myself(), |draft| match follow {
             Ok(Follow::OpenWait(early)) => OpenWait { buffered: early }.decide(draft).map(|_| None),
             Ok(Follow::OpenGate(message)) => OpenGate { message }.decide(draft).map(|_| None),
@@ -271,24 +280,24 @@ impl<S: Store> Engine<S> {
 
     /// Decides once and commits. After a conflict the driver continues from the new state.
     async fn once(
-        &self,
+        self,
         loaded: Loaded,
         by: &Initiator,
         decide: impl FnOnce(&mut Draft<'_>) -> Result<Option<Box<Held>>, Refusal>,
     ) -> Result<RunPosition, EngineError> {
         let (held, decision) = {
-            let mut draft = self.draft(&loaded, by);
+            let mut draft = self.core.draft(&loaded, by);
             match decide(&mut draft) {
                 Ok(held) => (held, draft.close()),
                 // The refusal is due to the state on record, and time passes between reading and deciding: read
                 // again.
                 Err(Refusal::LeaseHeld { .. } | Refusal::NotBefore { .. } | Refusal::StaleFence { .. }) => {
-                    return self.load(&loaded.record.key).await.map(RunPosition::Free);
+                    return self.core.load(&loaded.record.key).await.map(RunPosition::Free);
                 }
                 Err(refusal) => return Err(refusal.into()),
             }
         };
-        match self.commit(&loaded, decision).await? {
+        match self.core.commit(&loaded, decision).await? {
             Committed::Yes(now) => Ok(match held {
                 Some(held) => RunPosition::Holding(now, held),
                 None => RunPosition::Free(now),
@@ -299,7 +308,7 @@ impl<S: Store> Engine<S> {
 
     /// What can be done with the step at `seq` in the commit that makes it ready.
     pub(crate) async fn follow<H: Shutdown>(
-        &self,
+        self,
         driver: &mut RunDriver<'_, H>,
         loaded: &Loaded,
         seq: StepSeq,
@@ -311,42 +320,45 @@ impl<S: Store> Engine<S> {
         if !plain || !driver.goes_on() || loaded.plan.plan().step(seq).is_none() {
             return Ok(Follow::Leave);
         }
-        if !self.may_begin(record).await? {
+        if !self.core.may_begin(record).await? {
             return Ok(Follow::Leave);
         }
-        Ok(self.prepare(driver, loaded, seq).await?.unwrap_or(Follow::Leave))
+        match self.prepare(driver, loaded, seq).await {
+            Ok(follow) => Ok(follow),
+            Err(BindError::Unbound(_)) => Ok(Follow::Leave),
+            Err(BindError::Failed(error)) => Err(error),
+        }
     }
 
     async fn prepare<H: Shutdown>(
-        &self,
+        self,
         driver: &mut RunDriver<'_, H>,
         loaded: &Loaded,
         seq: StepSeq,
-    ) -> Result<Result<Follow, Unbound>, EngineError> {
+    ) -> Result<Follow, BindError> {
         match loaded.plan.plan().step(seq).map(|step| &step.work) {
-            Some(Work::Call(_)) => Ok(self
-                .bind(loaded, &mut driver.memory, seq)
-                .await?
-                .map(|proposal| Follow::Claim(seq, Box::new(proposal)))),
+            Some(Work::Call(_)) => {
+                let proposal = self.bind(loaded, &mut driver.memory, seq).await?;
+                Ok(Follow::Claim(seq, Box::new(proposal)))
+            }
             Some(Work::Wait { event, .. }) => {
                 let kept = loaded.record.buffered_signals.iter().find(|early| early.event == *event);
-                let Some(kept) = kept else { return Ok(Ok(Follow::OpenWait(None))) };
+                let Some(kept) = kept else { return Ok(Follow::OpenWait(None)) };
                 let run = &loaded.record.key;
-                let signal = self.retry_busy(|| self.store.signal(run, &kept.signal)).await?;
-                Ok(Ok(Follow::OpenWait(signal)))
+                let signal = self.core.retry_busy(|store| store.signal(run, &kept.signal)).await?;
+                Ok(Follow::OpenWait(signal))
             }
             Some(Work::Gate { .. }) => {
-                let question = self.question(loaded, &mut driver.memory, seq).await?;
-                Ok(question.map(Follow::OpenGate).map_err(Unbound::from))
+                self.question(loaded, &mut driver.memory, seq).await.map(Follow::OpenGate)
             }
-            None => Ok(Ok(Follow::Leave)),
+            None => Ok(Follow::Leave),
         }
     }
 
     /// Ends a held step together with what follows it. `end` is decided again after each conflict. If the lease was
     /// lost there is nothing left to end.
     pub(crate) async fn conclude(
-        &self,
+        self,
         mut loaded: Loaded,
         mut follow: Follow,
         end: impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
@@ -360,7 +372,7 @@ impl<S: Store> Engine<S> {
                 }
                 Err(refusal) => return Err(refusal.into()),
             };
-            match self.commit(&loaded, decision).await? {
+            match self.core.commit(&loaded, decision).await? {
                 Committed::Yes(now) => {
                     return Ok(match held {
                         Some(held) => RunPosition::Holding(now, held),
@@ -379,13 +391,13 @@ impl<S: Store> Engine<S> {
     }
 
     fn conclusion(
-        &self,
+        self,
         loaded: &Loaded,
         follow: &Follow,
         end: &impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
     ) -> Result<(Option<Box<Held>>, Decision), Refusal> {
         let (by, since) = (self.myself(), Instant::now());
-        let mut draft = self.draft(loaded, &by);
+        let mut draft = self.core.draft(loaded, &by);
         let advanced = end(&mut draft)?;
         let plain = advanced == Some(Advanced::Ready) && draft.record.status == RunStatus::Running;
         match plain.then(|| self.hand_on(&mut draft, follow, since)) {
@@ -393,7 +405,7 @@ impl<S: Store> Engine<S> {
             None => Ok((None, draft.close())),
             // What follows has changed since it was prepared: end the step alone.
             Some(Err(_)) => {
-                let mut draft = self.draft(loaded, &by);
+                let mut draft = self.core.draft(loaded, &by);
                 end(&mut draft)?;
                 Ok((None, draft.close()))
             }
@@ -401,7 +413,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn hand_on(
-        &self,
+        self,
         draft: &mut Draft<'_>,
         follow: &Follow,
         since: Instant,

@@ -1,20 +1,23 @@
 //! Binding: the exact action of a step, computed from stored data alone.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use connectors::{Observed, ProposalRequest, Tool};
 use domain::command::{Assessment, Postpone};
 use domain::plan::{InputRefs, Undo, Work};
 use domain::receipt::ReceiptState;
+use domain::validation::thousandths;
 use domain::{Action, Failure, Live, Receipt, RunKey, RunRecord, StepSeq, ToolName, failure};
 use serde_json::Value;
-use store::Store;
+use store::{Store, StoreError};
 use workflow::{CompiledWork, Scope, Template};
 
+use crate::core::Loaded;
 use crate::error::EngineError;
+use crate::execution::ExecutionService;
 use crate::governance::policy_input::run_facts;
-use crate::{Engine, Loaded};
 
 /// What a driver has read of the run, so that it is not read again.
 #[derive(Default)]
@@ -35,9 +38,6 @@ impl Memory {
     }
 }
 
-/// The action of a step and its tool, or why it cannot be determined.
-pub(crate) type Bound = Result<Proposal, Unbound>;
-
 /// Why the action cannot be determined.
 pub(crate) enum Unbound {
     /// It never can.
@@ -46,9 +46,29 @@ pub(crate) enum Unbound {
     Later(Postpone),
 }
 
-impl From<Failure> for Unbound {
+/// Why there is no action.
+pub(crate) enum BindError {
+    /// The step fails or is postponed.
+    Unbound(Unbound),
+    /// What the action is computed from could not be read.
+    Failed(EngineError),
+}
+
+impl From<Failure> for BindError {
     fn from(failure: Failure) -> Self {
-        Self::Never(failure)
+        Self::Unbound(Unbound::Never(failure))
+    }
+}
+
+impl From<EngineError> for BindError {
+    fn from(error: EngineError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<StoreError> for BindError {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.into())
     }
 }
 
@@ -65,43 +85,36 @@ pub(crate) struct Proposal {
 
 type Proposed = (Arc<dyn Tool>, Action, Option<Value>);
 
-impl<S: Store> Engine<S> {
+impl<S: Store> ExecutionService<'_, S> {
     /// The action of the step at `seq`, or of its rollback.
     pub(crate) async fn bind(
-        &self,
+        self,
         loaded: &Loaded,
         memory: &mut Memory,
         seq: StepSeq,
-    ) -> Result<Bound, EngineError> {
-        let (tool, action, found) = match self.proposed(loaded, memory, seq).await? {
-            Ok(proposed) => proposed,
-            Err(unbound) => return Ok(Err(unbound)),
-        };
+    ) -> Result<Proposal, BindError> {
+        let (tool, action, found) = self.proposed(loaded, memory, seq).await?;
         if !action.class.has_effect() {
-            return Ok(Ok(Proposal { tool, action, receipt: None, abandoned: false, assessment: None }));
+            return Ok(Proposal { tool, action, receipt: None, abandoned: false, assessment: None });
         }
-        if let Err(why) = action.check() {
-            return Ok(Err(Failure::new(failure::ACTION_INVALID, why).into()));
-        }
+        action.check().map_err(|why| Failure::new(failure::ACTION_INVALID, why))?;
         let (receipt, abandoned) = self.position(&loaded.record, &action).await?;
-        let governed = self.assess(loaded, memory, seq, (&action, found)).await?;
-        Ok(Ok(Proposal { tool, action, receipt, abandoned, assessment: Some(governed) }))
+        let confidence = self.confidence(loaded, memory, seq).await?;
+        let governed = self.governance().assess(loaded, seq, confidence, (&action, found)).await?;
+        Ok(Proposal { tool, action, receipt, abandoned, assessment: Some(governed) })
     }
 
     /// The exact action of the step at `seq`, including the state that the tool observed.
     async fn proposed(
-        &self,
+        self,
         loaded: &Loaded,
         memory: &mut Memory,
         seq: StepSeq,
-    ) -> Result<Result<Proposed, Unbound>, EngineError> {
-        let (name, fields) = match self.call(loaded, memory, seq).await? {
-            Ok(call) => call,
-            Err(failure) => return Ok(Err(failure.into())),
-        };
-        let (Some(tool), Some(step)) = (self.tools.get(&name).cloned(), loaded.plan.plan().step(seq)) else {
-            let unknown = Failure::new(failure::TOOL_UNKNOWN, format!("this worker has no tool {name}"));
-            return Ok(Err(unknown.into()));
+    ) -> Result<Proposed, BindError> {
+        let (name, fields) = self.call(loaded, memory, seq).await?;
+        let (Some(tool), Some(step)) = (self.core.tools.get(&name).cloned(), loaded.plan.plan().step(seq))
+        else {
+            return Err(Failure::new(failure::TOOL_UNKNOWN, format!("this worker has no tool {name}")).into());
         };
         let run = &loaded.record.key;
         let undo = loaded.record.is_undoing();
@@ -112,28 +125,22 @@ impl<S: Store> Engine<S> {
                 Observed::NotNeeded => None,
                 Observed::Found(found) if domain::json::check(&found).is_err() => {
                     let why = format!("the state that {name} observed is not valid JSON");
-                    return Ok(Err(Failure::new(failure::ACTION_INVALID, why).into()));
+                    return Err(Failure::new(failure::ACTION_INVALID, why).into());
                 }
                 Observed::Found(found) => Some(found),
                 Observed::Retryable { failure, retry_after } => {
-                    return Ok(Err(Unbound::Later(Postpone { failure, retry_after })));
+                    return Err(BindError::Unbound(Unbound::Later(Postpone { failure, retry_after })));
                 }
-                Observed::Terminal(failure) => return Ok(Err(failure.into())),
+                Observed::Terminal(failure) => return Err(failure.into()),
             },
         };
         ask.observed = found.as_ref();
-        Ok(match tool.propose(ask) {
-            Ok(action) => Ok((tool, action, found)),
-            Err(failure) => Err(failure.into()),
-        })
+        let action = tool.propose(ask)?;
+        Ok((tool, action, found))
     }
 
     /// The state that was observed when an effect that is still open was proposed: a retry must mean the same action.
-    async fn found_before(
-        &self,
-        loaded: &Loaded,
-        seq: StepSeq,
-    ) -> Result<Option<Option<Value>>, EngineError> {
+    async fn found_before(self, loaded: &Loaded, seq: StepSeq) -> Result<Option<Option<Value>>, EngineError> {
         let record = &loaded.record;
         let open = match &record.live {
             _ if seq != record.at => None,
@@ -141,87 +148,100 @@ impl<S: Store> Engine<S> {
             live => live.open(),
         };
         let Some(open) = open else { return Ok(None) };
-        let receipt = self.retry_busy(|| self.store.receipt(&record.key.tenant, &open.key)).await?;
+        let receipt = self.core.retry_busy(|store| store.receipt(&record.key.tenant, &open.key)).await?;
         // What another run observed is no longer current.
         let own = receipt.filter(|receipt| receipt.is_of(&record.key.run, seq, record.is_undoing()));
         Ok(own.map(|receipt| receipt.observed))
     }
 
+    /// The confidence of the step's proposal, in thousandths. An expression without a number between 0 and 1 counts
+    /// as no confidence, and so does one that reads an expired payload.
+    async fn confidence(
+        self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        seq: StepSeq,
+    ) -> Result<Option<u16>, EngineError> {
+        let (Some(step), Some(template)) =
+            (loaded.plan.plan().step(seq), loaded.plan.step(seq).and_then(|step| step.confidence.as_ref()))
+        else {
+            return Ok(None);
+        };
+        let scope = match self.scope(loaded, memory, &step.reads).await {
+            Err(EngineError::NoPayload { .. }) => return Ok(None),
+            scope => scope?,
+        };
+        let number = template.bind(&scope).ok().and_then(|value| value.as_number().cloned());
+        Ok(number.as_ref().and_then(thousandths))
+    }
     /// The receipt under the action's key, and whether the run that wrote it has ended without an outcome.
     async fn position(
-        &self,
+        self,
         record: &RunRecord,
         action: &Action,
     ) -> Result<(Option<Receipt>, bool), EngineError> {
-        let read = || self.store.receipt(&record.key.tenant, &action.key);
-        let before = self.retry_busy(read).await?;
+        let read = || self.core.retry_busy(|store| store.receipt(&record.key.tenant, &action.key));
+        let before = read().await?;
         if !self.is_abandoned(record, before.as_ref()).await? {
             return Ok((before, false));
         }
         // A run records the outcome in the commit that ends it: read the receipt again after the run was seen to have
         // ended.
-        let now = self.retry_busy(read).await?;
+        let now = read().await?;
         let abandoned = now == before;
         Ok((now, abandoned))
     }
 
     /// Whether another run that has ended left `receipt` open.
-    async fn is_abandoned(&self, record: &RunRecord, receipt: Option<&Receipt>) -> Result<bool, EngineError> {
+    async fn is_abandoned(self, record: &RunRecord, receipt: Option<&Receipt>) -> Result<bool, EngineError> {
         let open = receipt.filter(|receipt| receipt.state == ReceiptState::Intent);
         let Some(foreign) = open.filter(|receipt| receipt.run != record.key.run) else { return Ok(false) };
         let owner = RunKey { tenant: foreign.tenant.clone(), run: foreign.run.clone() };
-        let owner = self.retry_busy(|| self.store.load(&owner)).await?;
+        let owner = self.core.retry_busy(|store| store.load(&owner)).await?;
         Ok(owner.is_none_or(|owner| owner.status.is_terminal()))
     }
 
     /// The tool and its bound fields.
     async fn call(
-        &self,
+        self,
         loaded: &Loaded,
         memory: &mut Memory,
         seq: StepSeq,
-    ) -> Result<Result<(ToolName, Value), Failure>, EngineError> {
-        let Some(step) = loaded.plan.plan().step(seq) else { return Ok(Err(off_plan())) };
-        let Some(compiled) = loaded.plan.step(seq) else { return Ok(Err(off_plan())) };
+    ) -> Result<(ToolName, Value), BindError> {
+        let step = loaded.plan.plan().step(seq).ok_or_else(off_plan)?;
+        let compiled = loaded.plan.step(seq).ok_or_else(off_plan)?;
         let (tool, reads, template) = match (loaded.record.is_undoing(), &step.work, &step.rollback) {
             (true, _, Some(Undo::Auto)) => return self.inverse(loaded, seq).await,
             (true, _, Some(Undo::Call(call))) => {
                 (&call.tool, &step.rollback_reads, compiled.rollback.as_ref())
             }
             (false, Work::Call(call), _) => (&call.tool, &step.reads, call_template(&compiled.work)),
-            _ => return Ok(Err(off_plan())),
+            _ => return Err(off_plan().into()),
         };
-        let Some(template) = template else { return Ok(Err(off_plan())) };
-        let scope = match self.scope(loaded, memory, reads).await {
-            Ok(scope) => scope,
-            Err(error) => return gone(error).map(Err),
-        };
-        let fields =
-            template.bind(&scope).map_err(|error| Failure::new(failure::EXPRESSION, error.to_string()));
-        Ok(fields.map(|fields| (tool.clone(), fields)))
+        let template = template.ok_or_else(off_plan)?;
+        let scope = self.scope(loaded, memory, reads).await.map_err(gone)?;
+        let fields = template.bind(&scope).map_err(|error| expression(&error))?;
+        Ok((tool.clone(), fields))
     }
 
     /// The message of the approval gate at `seq`.
     pub(crate) async fn question(
-        &self,
+        self,
         loaded: &Loaded,
         memory: &mut Memory,
         seq: StepSeq,
-    ) -> Result<Result<String, Failure>, EngineError> {
+    ) -> Result<String, BindError> {
         let (Some(step), Some(CompiledWork::Gate(message))) =
             (loaded.plan.plan().step(seq), loaded.plan.step(seq).map(|step| &step.work))
         else {
-            return Ok(Err(off_plan()));
+            return Err(off_plan().into());
         };
-        let scope = match self.scope(loaded, memory, &step.reads).await {
-            Ok(scope) => scope,
-            Err(error) => return gone(error).map(Err),
-        };
-        Ok(message.bind(&scope).map_err(|error| Failure::new(failure::EXPRESSION, error.to_string())))
+        let scope = self.scope(loaded, memory, &step.reads).await.map_err(gone)?;
+        Ok(message.bind(&scope).map_err(|error| expression(&error))?)
     }
 
     pub(crate) async fn scope(
-        &self,
+        self,
         loaded: &Loaded,
         memory: &mut Memory,
         reads: &InputRefs,
@@ -241,21 +261,21 @@ impl<S: Store> Engine<S> {
         Ok(scope)
     }
 
-    async fn trigger(&self, loaded: &Loaded, memory: &mut Memory) -> Result<Arc<Value>, EngineError> {
+    async fn trigger(self, loaded: &Loaded, memory: &mut Memory) -> Result<Arc<Value>, EngineError> {
         if let Some(trigger) = &memory.trigger {
             return Ok(Arc::clone(trigger));
         }
         let run = &loaded.record.key;
-        let payload = self.retry_busy(|| self.store.input(run)).await?;
+        let payload = self.core.retry_busy(|store| store.input(run)).await?;
         let value = match payload {
-            Some(payload) => self.payload(&run.tenant, &payload).await?,
+            Some(payload) => self.core.payload(&run.tenant, &payload).await?,
             None => return Err(EngineError::NoRun { run: run.clone() }),
         };
         Ok(Arc::clone(memory.trigger.insert(Arc::new(value))))
     }
 
     async fn output(
-        &self,
+        self,
         loaded: &Loaded,
         memory: &mut Memory,
         seq: StepSeq,
@@ -264,29 +284,25 @@ impl<S: Store> Engine<S> {
             return Ok(Some(Arc::clone(output)));
         }
         let run = &loaded.record.key;
-        let step = self.retry_busy(|| self.store.step(run, seq, false)).await?;
+        let step = self.core.retry_busy(|store| store.step(run, seq, false)).await?;
         let Some(payload) = step.and_then(|step| step.output) else { return Ok(None) };
-        let output = Arc::new(self.payload(&run.tenant, &payload).await?);
+        let output = Arc::new(self.core.payload(&run.tenant, &payload).await?);
         memory.outputs.insert(seq, Arc::clone(&output));
         Ok(Some(output))
     }
 
     /// The call that restores the previous state, from the receipt of the step at `seq`.
-    async fn inverse(
-        &self,
-        loaded: &Loaded,
-        seq: StepSeq,
-    ) -> Result<Result<(ToolName, Value), Failure>, EngineError> {
+    async fn inverse(self, loaded: &Loaded, seq: StepSeq) -> Result<(ToolName, Value), BindError> {
         let run = &loaded.record.key;
-        let step = self.retry_busy(|| self.store.step(run, seq, false)).await?;
-        let Some(key) = step.and_then(|step| step.receipt) else { return Ok(Err(no_inverse())) };
-        let receipt = self.retry_busy(|| self.store.receipt(&run.tenant, &key)).await?;
+        let step = self.core.retry_busy(|store| store.step(run, seq, false)).await?;
+        let key = step.and_then(|step| step.receipt).ok_or_else(no_inverse)?;
+        let receipt = self.core.retry_busy(|store| store.receipt(&run.tenant, &key)).await?;
         let Some(ReceiptState::Done { inverse: Some(inverse), .. }) = receipt.map(|receipt| receipt.state)
         else {
-            return Ok(Err(no_inverse()));
+            return Err(no_inverse().into());
         };
         let tool = inverse["tool"].as_str().and_then(|name| ToolName::new(name).ok());
-        Ok(tool.map(|tool| (tool, inverse["with"].clone())).ok_or_else(no_inverse))
+        Ok((tool.ok_or_else(no_inverse)?, inverse["with"].clone()))
     }
 }
 
@@ -298,11 +314,15 @@ fn call_template(work: &CompiledWork) -> Option<&Template> {
 }
 
 /// A step whose input, or an output it reads, has expired fails: retrying brings nothing back.
-fn gone(error: EngineError) -> Result<Failure, EngineError> {
+fn gone(error: EngineError) -> BindError {
     match error {
-        EngineError::NoPayload { .. } => Ok(Failure::new(failure::PAYLOAD_EXPIRED, error.to_string())),
-        error => Err(error),
+        EngineError::NoPayload { .. } => Failure::new(failure::PAYLOAD_EXPIRED, error.to_string()).into(),
+        error => error.into(),
     }
+}
+
+fn expression(error: &impl Display) -> Failure {
+    Failure::new(failure::EXPRESSION, error.to_string())
 }
 
 fn off_plan() -> Failure {

@@ -10,10 +10,11 @@ use serde_json::Value;
 use store::{Store, StoreError};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use crate::commit::{Committed, ROUNDS_MAX};
+use crate::core::Loaded;
+use crate::core::commit::{Committed, ROUNDS_MAX};
 use crate::error::EngineError;
+use crate::execution::ExecutionService;
 use crate::execution::advance::{Follow, Held, RunDriver, RunPosition, Shutdown};
-use crate::{Engine, Loaded};
 
 /// How work on a held step ended.
 enum StepWork {
@@ -51,10 +52,10 @@ enum Renewal {
     NoReply,
 }
 
-impl<S: Store> Engine<S> {
+impl<S: Store> ExecutionService<'_, S> {
     /// Performs a held step and commits its outcome.
     pub(crate) async fn work<H: Shutdown>(
-        &self,
+        self,
         driver: &mut RunDriver<'_, H>,
         loaded: Loaded,
         held: Held,
@@ -87,7 +88,7 @@ impl<S: Store> Engine<S> {
     }
 
     async fn done<H: Shutdown>(
-        &self,
+        self,
         driver: &mut RunDriver<'_, H>,
         loaded: Loaded,
         held: Held,
@@ -111,12 +112,12 @@ impl<S: Store> Engine<S> {
     /// What follows the step, if that is known soon. The lease of the step is not renewed meanwhile, so its outcome
     /// must not wait for a slow external system, nor fail with the next step.
     async fn follow_soon<H: Shutdown>(
-        &self,
+        self,
         driver: &mut RunDriver<'_, H>,
         loaded: &Loaded,
         seq: StepSeq,
     ) -> Follow {
-        let known = timeout(self.timing.heartbeat.std(), self.follow(driver, loaded, seq)).await;
+        let known = timeout(self.core.timing.heartbeat.std(), self.follow(driver, loaded, seq)).await;
         match known {
             Ok(Ok(follow)) => follow,
             Ok(Err(error)) => {
@@ -128,7 +129,7 @@ impl<S: Store> Engine<S> {
     }
 
     async fn terminal(
-        &self,
+        self,
         loaded: Loaded,
         held: Held,
         failure: Failure,
@@ -152,7 +153,7 @@ impl<S: Store> Engine<S> {
 
     /// Performs the step and renews the lease until the tool returns. A lost lease ends the work at once. So does a lease
     /// that could not be renewed before it expired.
-    async fn perform_under_lease(&self, mut loaded: Loaded, held: &Held) -> Result<StepWork, EngineError> {
+    async fn perform_under_lease(self, mut loaded: Loaded, held: &Held) -> Result<StepWork, EngineError> {
         let run = loaded.record.key.clone();
         let Some(step) = loaded.plan.plan().step(held.seq).map(|step| step.id.clone()) else {
             return Ok(StepWork::Lost(loaded));
@@ -163,11 +164,11 @@ impl<S: Store> Engine<S> {
             action: &held.proposal.action,
             fence: held.grant.fence,
             again: held.grant.mode != AttemptMode::Fresh,
-            time_left: self.timing.work_max.std(),
+            time_left: self.core.timing.work_max.std(),
         };
         let act = self.act(held, call);
         tokio::pin!(act);
-        let (lease, heartbeat) = (self.timing.lease.std(), self.timing.heartbeat.std());
+        let (lease, heartbeat) = (self.core.timing.lease.std(), self.core.timing.heartbeat.std());
         let (mut lease_ends, mut renew_at) = (held.since + lease, held.since + heartbeat);
         // A lease that expired while its claim was being written is renewed before the tool starts.
         let mut expired = Instant::now() >= lease_ends;
@@ -205,7 +206,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Calls the tool as the grant's mode requires, and stores its output.
-    async fn act(&self, held: &Held, call: ToolCall<'_>) -> Result<CallOutcome, EngineError> {
+    async fn act(self, held: &Held, call: ToolCall<'_>) -> Result<CallOutcome, EngineError> {
         let run = call.run;
         match act(held, call).await {
             ToolOutcome::Done(done) => self.store_output(&run.tenant, held, done).await,
@@ -217,7 +218,7 @@ impl<S: Store> Engine<S> {
     }
 
     async fn store_output(
-        &self,
+        self,
         tenant: &TenantId,
         held: &Held,
         mut done: ToolResult,
@@ -228,16 +229,16 @@ impl<S: Store> Engine<S> {
             Err(failure) if held.grant.receipt.is_some() => done.output = failure_as_output(&failure),
             Err(failure) => return Ok(CallOutcome::Failed(failure)),
         }
-        let give_up_at = Instant::now() + self.timing.work_max.std();
+        let give_up_at = Instant::now() + self.core.timing.work_max.std();
         let (output, fingerprint) = loop {
-            match self.put_payload(tenant, &done.output).await {
+            match self.core.put_payload(tenant, &done.output).await {
                 // An effect's outcome is not dropped because its output cannot be stored now; the lease is renewed
                 // meanwhile. A read can be repeated, and gives up after the longest time a tool may take.
                 Err(EngineError::Store(error @ (StoreError::Busy { .. } | StoreError::Unknown { .. })))
                     if held.grant.receipt.is_some() || Instant::now() < give_up_at =>
                 {
                     tracing::warn!(event = "output_not_stored", %error, "output not stored yet; retrying");
-                    sleep(self.timing.heartbeat.std()).await;
+                    sleep(self.core.timing.heartbeat.std()).await;
                 }
                 stored => break stored?,
             }
@@ -246,12 +247,12 @@ impl<S: Store> Engine<S> {
     }
 
     /// Extends the lease on the step.
-    async fn renew_lease(&self, loaded: &Loaded, held: &Held) -> Result<Renewal, EngineError> {
+    async fn renew_lease(self, loaded: &Loaded, held: &Held) -> Result<Renewal, EngineError> {
         let mut loaded = loaded.clone();
-        let by = Initiator::new(domain::Cause::System, self.me.as_str());
+        let by = Initiator::new(domain::Cause::System, self.core.me.as_str());
         for _ in 0..ROUNDS_MAX {
-            let mut draft: Draft<'_> = self.draft(&loaded, &by);
-            let renew = Renew { fence: held.grant.fence, lease: self.timing.lease };
+            let mut draft: Draft<'_> = self.core.draft(&loaded, &by);
+            let renew = Renew { fence: held.grant.fence, lease: self.core.timing.lease };
             let renewed = match renew.decide(&mut draft) {
                 Ok(renewed) => renewed,
                 Err(Refusal::StaleFence { .. } | Refusal::Terminal { .. }) => {
@@ -260,7 +261,7 @@ impl<S: Store> Engine<S> {
                 Err(refusal) => return Err(refusal.into()),
             };
             let decision = draft.close();
-            match self.commit(&loaded, decision).await {
+            match self.core.commit(&loaded, decision).await {
                 Ok(Committed::Yes(now)) => {
                     return Ok(Renewal::Renewed { loaded: now, cancel_requested: renewed.cancel_requested });
                 }

@@ -1,49 +1,16 @@
 //! Approvals: recording votes, and keeping the posted approval requests up to date.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use domain::command::{Command as _, RecordVote, VoteResult};
 use domain::{
-    Approval, ApprovalId, Card, Cause, Channel, Digest, Initiator, Millis, PersonId, Refusal, RunKey, StepId,
-    Tenant, TenantId,
+    Approval, ApprovalId, Card, Cause, Channel, Digest, Initiator, PersonId, Refusal, RunKey, StepId, Tenant,
+    TenantId,
 };
-use store::{Store, Write};
+use store::{ApprovalPage, Cursor, PageQuery, Store, Write};
 
-use crate::Engine;
-use crate::commit::{Committed, ROUNDS_MAX};
+use crate::core::commit::{Committed, ROUNDS_MAX};
 use crate::error::EngineError;
-
-/// Posts approval requests where approvers see them.
-#[async_trait]
-pub trait ApprovalNotifier: Send + Sync {
-    /// Posts the request, or updates what was posted, and returns what is posted now. Calling it again with that
-    /// result changes nothing.
-    async fn show(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotifyFailure>;
-}
-
-/// An approval request could not be posted. It is retried.
-#[derive(Debug, thiserror::Error)]
-#[error("approval request {approval} was not posted: {why}")]
-pub struct NotifyFailure {
-    pub approval: ApprovalId,
-    /// The reason, without secrets.
-    pub why: String,
-    /// What is posted despite the error, if that has changed.
-    pub so_far: Option<Card>,
-    pub again: Again,
-}
-
-/// Whether a failed attempt is worth retrying.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
-    /// It is, after at least this long if the external system named a time.
-    After(Option<Millis>),
-    /// It fails until a person fixes the cause.
-    No,
-}
-
-pub type Notifier = Option<Arc<dyn ApprovalNotifier>>;
+use crate::governance::GovernanceService;
+use crate::tenant_handle::TenantHandle;
 
 /// A person's vote on an approval request.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,22 +25,59 @@ pub struct VoteRequest {
     pub through: Channel,
 }
 
-impl<S: Store> Engine<S> {
-    pub async fn approval(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Approval, EngineError> {
-        let approval = self.retry_busy(|| self.store.approval(tenant, id)).await?;
+/// A vote on an approval request, by the handle's user.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VoteInput {
+    pub approval: ApprovalId,
+    /// The hash of the action that the user saw.
+    pub subject: Option<Digest>,
+    pub approve: bool,
+    pub reason: String,
+    /// How the vote arrived and how the user was authenticated.
+    pub through: Channel,
+}
+
+impl<S: Store> TenantHandle<S> {
+    /// Open approval requests, oldest first.
+    pub async fn open_approvals(
+        &self,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<ApprovalPage, EngineError> {
+        let query = PageQuery { after, limit };
+        Ok(self.core.retry_busy(|store| store.open_approvals(&self.tenant, query.clone())).await?)
+    }
+
+    pub async fn approval(&self, id: &ApprovalId) -> Result<Approval, EngineError> {
+        GovernanceService::new(&self.core).approval(&self.tenant, id).await
+    }
+
+    /// Records the user's vote.
+    pub async fn answer(&self, reply: VoteInput) -> Result<VoteResult, EngineError> {
+        let VoteInput { approval, subject, approve, reason, through } = reply;
+        let person =
+            PersonId::new(&self.by.id).map_err(|_| EngineError::NotAPerson { id: self.by.id.clone() })?;
+        let reply = VoteRequest { approval, subject, person, approve, reason, through };
+        GovernanceService::new(&self.core).answer(&self.tenant, reply).await
+    }
+}
+
+impl<S: Store> GovernanceService<'_, S> {
+    pub async fn approval(self, tenant: &TenantId, id: &ApprovalId) -> Result<Approval, EngineError> {
+        let approval = self.core.retry_busy(|store| store.approval(tenant, id)).await?;
         approval.ok_or_else(|| Refusal::UnknownApproval { approval: id.clone() }.into())
     }
 
     /// The newest approval request of a step.
-    pub async fn approval_of(&self, run: &RunKey, step: &StepId) -> Result<Approval, EngineError> {
-        self.load(run).await?;
-        let approvals = self.retry_busy(|| self.store.approvals(run)).await?;
+    pub async fn approval_of(self, run: &RunKey, step: &StepId) -> Result<Approval, EngineError> {
+        self.core.load(run).await?;
+        let approvals = self.core.retry_busy(|store| store.approvals(run)).await?;
         let newest = approvals.into_iter().rfind(|approval| approval.step == *step);
         newest.ok_or_else(|| Refusal::NoOpenApproval { step: step.clone() }.into())
     }
 
     /// Records a person's vote.
-    pub async fn answer(&self, tenant: &TenantId, reply: VoteRequest) -> Result<VoteResult, EngineError> {
+    pub async fn answer(self, tenant: &TenantId, reply: VoteRequest) -> Result<VoteResult, EngineError> {
         let directory = self.tenant(tenant).await?;
         let run = self.approval(tenant, &reply.approval).await?.run;
         self.answer_on(&run, &directory, reply).await
@@ -81,7 +85,7 @@ impl<S: Store> Engine<S> {
 
     /// Records a person's vote on a request of `run`, with a tenant directory that the caller has just read.
     pub async fn answer_on(
-        &self,
+        self,
         run: &RunKey,
         directory: &Tenant,
         reply: VoteRequest,
@@ -90,7 +94,7 @@ impl<S: Store> Engine<S> {
         for _ in 0..ROUNDS_MAX {
             // The request is read after the run. It changes only together with the run, so the commit fails if it is
             // newer than the record.
-            let loaded = self.load(run).await?;
+            let loaded = self.core.load(run).await?;
             let approval = match loaded.approval.clone().filter(|approval| approval.id == reply.approval) {
                 Some(current) => current,
                 None => self.approval(&run.tenant, &reply.approval).await?,
@@ -98,7 +102,7 @@ impl<S: Store> Engine<S> {
             if reply.subject.is_some_and(|seen| seen != approval.subject.hash()) {
                 return Err(Refusal::SubjectChanged { approval: approval.id }.into());
             }
-            let mut draft = self.draft(&loaded, &by);
+            let mut draft = self.core.draft(&loaded, &by);
             let command = RecordVote {
                 approval,
                 person: reply.person.clone(),
@@ -112,7 +116,7 @@ impl<S: Store> Engine<S> {
                 return Ok(answered);
             }
             let decision = draft.close();
-            match self.commit(&loaded, decision).await? {
+            match self.core.commit(&loaded, decision).await? {
                 Committed::Yes(_) => return Ok(answered),
                 Committed::Overtaken(_) => {}
             }
@@ -121,13 +125,13 @@ impl<S: Store> Engine<S> {
     }
 
     /// Posts an approval request, or updates the posted message.
-    pub async fn show(&self, run: &RunKey, id: &ApprovalId) -> Result<(), EngineError> {
-        let Some(notifier) = &self.notifier else { return self.show_nobody(&run.tenant).await };
+    pub async fn show(self, run: &RunKey, id: &ApprovalId) -> Result<(), EngineError> {
+        let Some(notifier) = &self.core.notifier else { return self.show_nobody(&run.tenant).await };
         let mut overtaken = false;
         for _ in 0..ROUNDS_MAX {
             // The posted message is read first, so that the request read after it is never older. In the other order,
             // a delayed process could post an outdated request unnoticed.
-            let card = self.retry_busy(|| self.store.card(&run.tenant, id)).await?;
+            let card = self.core.retry_busy(|store| store.card(&run.tenant, id)).await?;
             let approval = self.approval(&run.tenant, id).await?;
             // Another process posted at the same time, and the older of the two updates may be visible now. It is
             // posted once more, even though the record looks current.
@@ -138,8 +142,10 @@ impl<S: Store> Engine<S> {
             };
             let kept = match &shown {
                 Some(shown) if card.as_ref() != Some(shown) => {
-                    let write = || self.store.put_card(&run.tenant, id, shown.clone(), card.clone());
-                    self.retry_busy(write).await? == Write::Committed
+                    let put = self
+                        .core
+                        .retry_busy(|store| store.put_card(&run.tenant, id, shown.clone(), card.clone()));
+                    put.await? == Write::Committed
                 }
                 Some(_) | None => true,
             };
@@ -154,7 +160,7 @@ impl<S: Store> Engine<S> {
 
     /// This process cannot post. If no user of the tenant has a Slack account there is nothing to post; otherwise
     /// another process has to.
-    async fn show_nobody(&self, tenant: &TenantId) -> Result<(), EngineError> {
+    async fn show_nobody(self, tenant: &TenantId) -> Result<(), EngineError> {
         let reached = self.tenant(tenant).await?.people.values().any(|person| person.slack.is_some());
         if reached { Err(EngineError::NoSlack) } else { Ok(()) }
     }

@@ -12,18 +12,19 @@ use domain::payload::Fingerprint;
 use domain::plan::{Call, PlannedStep, Work};
 use domain::validation::{ActionContext, thousandths, tighten};
 use domain::{
-    Action, ApprovalRequirement, EffectClass, Failure, IdempotencyKey, Initiator, Ruling, RunRecord, StepId,
-    StepSeq, TenantId, Verdict, WorkspaceId, json,
+    Action, ApprovalRequirement, EffectClass, Failure, IdempotencyKey, Ruling, RunRecord, StepId, StepSeq,
+    Verdict, WorkspaceId, json,
 };
 use policy::{Explanation, PolicyBundle};
 use serde_json::Value;
 use store::{PolicyFiles, Store};
 use workflow::{CompiledPlan, CompiledWork, Scope};
 
-use crate::Engine;
+use crate::core::bundles::TenantBundle;
 use crate::error::EngineError;
 use crate::governance::policies::TenantPolicy;
 use crate::governance::policy_input;
+use crate::tenant_handle::TenantHandle;
 
 /// The tool whose output is known before it runs.
 const TRANSFORM: &str = "transform";
@@ -86,20 +87,15 @@ pub struct EvaluatedAction {
     pub explanation: Option<Explanation>,
 }
 
-impl<S: Store> Engine<S> {
-    /// The verdict on every step, if `by` started a run of the workflow now. Nothing is run, stored, or read from
+impl<S: Store> TenantHandle<S> {
+    /// The verdict on every step, if the user started a run of the workflow now. Nothing is run, stored, or read from
     /// external systems.
-    pub async fn explain(
-        &self,
-        tenant: &TenantId,
-        request: DryRunRequest,
-        by: Initiator,
-    ) -> Result<DryRun, EngineError> {
+    pub async fn explain(&self, request: DryRunRequest) -> Result<DryRun, EngineError> {
         let DryRunRequest { plan, trigger_kind, input, outputs, policy } = request;
         must_be_payloads(&input, &outputs)?;
-        let counting = self.counting(tenant).await?;
+        let counting = self.policy().await?;
         let admit_it = Admit {
-            tenant: tenant.clone(),
+            tenant: self.tenant.clone(),
             workspace: WorkspaceId::default(),
             trigger_kind,
             record: None,
@@ -107,10 +103,10 @@ impl<S: Store> Engine<S> {
             key: forecast_key(),
             input: Fingerprint::of(&input),
         };
-        let record = admit(admit_it, plan.plan(), self.stamp(by)).record;
-        let (tools, trigger) = (self.tools.clone(), Arc::new(input));
+        let record = admit(admit_it, plan.plan(), self.core.stamp(self.by.clone())).record;
+        let (tools, trigger) = (self.core.tools.clone(), Arc::new(input));
         let outputs = outputs.into_iter().map(|(step, output)| (step, Arc::new(output))).collect();
-        let foreseen = self.policy_pool(tenant, move |over| {
+        let foreseen = self.core.policy_pool.run(&self.tenant, move |over| {
             let counting = asked(counting, policy)?;
             let (plan, tools) = (&*plan, &tools);
             let steps = Forecast { plan, tools, counting: &counting, record, trigger, outputs }.steps(over);
@@ -124,7 +120,7 @@ impl<S: Store> Engine<S> {
 fn asked(counting: TenantPolicy, policy: Option<PolicyFiles>) -> Result<TenantPolicy, EngineError> {
     let Some(files) = policy else { return Ok(counting) };
     let bundle = PolicyBundle::parse(files).map_err(|error| EngineError::BadPolicy(Box::new(error)))?;
-    Ok(TenantPolicy { bundle: Ok(bundle), ..counting })
+    Ok(TenantPolicy { bundle: TenantBundle::Usable(bundle), ..counting })
 }
 
 fn must_be_payloads(input: &Value, outputs: &BTreeMap<StepId, Value>) -> Result<(), EngineError> {
@@ -226,12 +222,12 @@ impl Forecast<'_> {
         };
         let facts = policy_input::facts(&action, &around);
         let bundle = &self.counting.bundle;
-        let asked = bundle.as_ref().ok().zip(facts);
+        let asked = bundle.usable().zip(facts);
         let explanation = asked.map(|(bundle, facts)| bundle.explain(&facts));
         let said = match (&explanation, bundle) {
             (Some(explanation), _) => explanation.verdict.clone(),
-            (None, Err((hash, why))) => policy::without_bundle(*hash, why),
-            (None, Ok(bundle)) => policy::without_bundle(bundle.hash(), "it was not asked"),
+            (None, TenantBundle::Unusable { hash, why }) => policy::without_bundle(*hash, why),
+            (None, TenantBundle::Usable(bundle)) => policy::without_bundle(bundle.hash(), "it was not asked"),
         };
         EvaluatedAction { verdict: tighten(said, &action, &around), action, explanation }
     }

@@ -1,15 +1,21 @@
 //! Governance: policy verdicts on actions, and approvals by people.
 //!
-//! `evaluate` asks the tenant's policy about an action; `policy_input` builds its input; `policy_pool` bounds what
-//! evaluations cost other tenants. `approvals` records votes and posts approval requests. `explain` is the dry run.
+//! `evaluate` asks the tenant's policy about an action; `policy_input` builds its input. `approvals` records votes and
+//! posts approval requests. `explain` is the dry run. `tenants` has the settings and API keys of a tenant.
 
-pub(crate) mod approvals;
-pub(crate) mod evaluate;
+mod approvals;
+mod evaluate;
 mod explain;
 mod policies;
 pub mod policy_input;
-pub(crate) mod policy_pool;
+mod tenants;
 
-pub use approvals::{Again, ApprovalNotifier, Notifier, NotifyFailure, VoteRequest};
+pub use approvals::{VoteInput, VoteRequest};
 pub use explain::{DryRun, DryRunRequest, EvaluatedAction, StepForecast};
 pub use policies::{PolicyApplied, TenantPolicy};
+pub use tenants::{NewApiKey, TenantUpdate};
+
+crate::core::service! {
+    /// Evaluates policy, records approvals, and reads the settings of tenants.
+    GovernanceService
+}

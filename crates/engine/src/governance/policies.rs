@@ -5,13 +5,14 @@
 
 use domain::failure::bounded;
 use domain::tenant::ChangeStamp;
-use domain::{Digest, Initiator, Tenant, TenantId};
+use domain::{Digest, Tenant};
 use policy::{PolicyBundle, TestReport, TestResult};
 use store::{PolicyFiles, Store, StoreError, Write};
 
-use crate::Engine;
-use crate::commit::ROUNDS_MAX;
+use crate::core::bundles::TenantBundle;
+use crate::core::commit::ROUNDS_MAX;
 use crate::error::EngineError;
+use crate::tenant_handle::TenantHandle;
 
 /// How many failed tests an error names.
 const FAILURES_TOLD: usize = 16;
@@ -23,16 +24,12 @@ const FAILURE_CHARS_MAX: usize = 200;
 #[derive(Debug, Clone)]
 pub struct TenantPolicy {
     pub tenant: Tenant,
-    /// The policy, or its hash and why it cannot be evaluated.
-    pub bundle: Result<PolicyBundle, (Digest, String)>,
+    pub bundle: TenantBundle,
 }
 
 impl TenantPolicy {
     pub fn hash(&self) -> Digest {
-        match &self.bundle {
-            Ok(bundle) => bundle.hash(),
-            Err((hash, _)) => *hash,
-        }
+        self.bundle.hash()
     }
 }
 
@@ -46,28 +43,24 @@ pub struct PolicyApplied {
     pub revision: u32,
 }
 
-impl<S: Store> Engine<S> {
-    pub async fn counting(&self, tenant: &TenantId) -> Result<TenantPolicy, EngineError> {
-        let tenant = self.tenant(tenant).await?;
-        let bundle = self.bundle(&tenant).await?;
+impl<S: Store> TenantHandle<S> {
+    /// The tenant and its current policy.
+    pub async fn policy(&self) -> Result<TenantPolicy, EngineError> {
+        let tenant = self.tenant().await?;
+        let bundle = self.core.bundle(&tenant).await?;
         Ok(TenantPolicy { tenant, bundle })
     }
 
     /// Applies a policy if it is valid and its tests pass; otherwise nothing changes. Applying it again has no
     /// effect.
-    pub async fn apply_policy(
-        &self,
-        tenant: &TenantId,
-        files: PolicyFiles,
-        by: Initiator,
-    ) -> Result<PolicyApplied, EngineError> {
-        let bundle = self.policy_pool(tenant, move |over| green(files, over)).await??;
+    pub async fn apply_policy(&self, files: PolicyFiles) -> Result<PolicyApplied, EngineError> {
+        let bundle = self.core.policy_pool.run(&self.tenant, move |over| green(files, over)).await??;
         let hash = bundle.hash();
         // Stored before the settings refer to it.
-        self.retry_busy(|| self.store.put_policy(tenant, &hash, bundle.files().clone())).await?;
-        let settled = ChangeStamp { by, at: self.now() };
+        self.core.retry_busy(|store| store.put_policy(&self.tenant, &hash, bundle.files().clone())).await?;
+        let settled = ChangeStamp { by: self.by.clone(), at: self.now() };
         for _ in 0..ROUNDS_MAX {
-            if let Some(applied) = self.settle_on(tenant, hash, &settled).await? {
+            if let Some(applied) = self.settle_on(hash, &settled).await? {
                 return Ok(applied);
             }
         }
@@ -77,20 +70,19 @@ impl<S: Store> Engine<S> {
     /// Makes `now` the current policy, unless the settings are changed by another request.
     async fn settle_on(
         &self,
-        id: &TenantId,
         now: Digest,
         settled: &ChangeStamp,
     ) -> Result<Option<PolicyApplied>, EngineError> {
-        let stands = self.tenant_settings(id).await?;
+        let stands = self.tenant_settings().await?;
         let revision = stands.as_ref().map_or(0, |stands| stands.revision.saturating_add(1));
-        let stands = stands.unwrap_or_else(|| Tenant::new(id.clone()));
+        let stands = stands.unwrap_or_else(|| Tenant::new(self.tenant.clone()));
         let before = stands.policy;
         if before == Some(now) {
             return Ok(Some(PolicyApplied { before, now, revision: stands.revision }));
         }
         let (policy, policy_changed) = (Some(now), Some(settled.clone()));
         let after = Tenant { policy, policy_changed, revision, ..stands };
-        let written = self.retry_busy(|| self.store.put_tenant(after.clone())).await?;
+        let written = self.core.retry_busy(|store| store.put_tenant(after.clone())).await?;
         Ok((written == Write::Committed).then_some(PolicyApplied { before, now, revision }))
     }
 }
@@ -120,14 +112,15 @@ mod tests {
     use std::sync::Arc;
 
     use connectors::ToolRegistry;
-    use domain::{Cause, PersonId};
+    use domain::{Cause, Initiator, PersonId};
     use store::{Governance as _, SqliteOptions, SqliteStore, SystemClock};
 
     use super::*;
-    use crate::{EngineParts, TenantUpdate, Timing};
+    use crate::{Engine, EngineParts, TenantUpdate, Timing};
 
-    fn engine() -> Arc<Engine<SqliteStore>> {
-        Arc::new(Engine::new(EngineParts {
+    /// The tenant acme, on behalf of ada.
+    fn acme() -> (Engine<SqliteStore>, TenantHandle<SqliteStore>) {
+        let engine = Engine::new(EngineParts {
             store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
             tools: ToolRegistry::default(),
             clock: Arc::new(SystemClock),
@@ -135,7 +128,9 @@ mod tests {
             timing: Timing::default(),
             notifier: None,
             evidence_signer: None,
-        }))
+        });
+        let acme = engine.tenant_handle(&"acme".parse().unwrap(), &ada());
+        (engine, acme)
     }
 
     fn files(says: &str) -> PolicyFiles {
@@ -155,51 +150,51 @@ mod tests {
 
     #[tokio::test]
     async fn an_invalid_or_failing_policy_changes_nothing() {
-        let (engine, acme): (_, TenantId) = (engine(), "acme".parse().unwrap());
+        let (_, acme) = acme();
         let mut wrong = files("why not");
         wrong.insert(
             "more.rego".to_owned(),
             "package countersign\nallow contains 1 if input.action.tol\n".into(),
         );
-        let refused = engine.apply_policy(&acme, wrong, ada()).await.unwrap_err();
+        let refused = acme.apply_policy(wrong).await.unwrap_err();
         assert!(refused.to_string().starts_with("more.rego:2:"), "{refused}");
         let mut red = files("why not");
         red.insert("red_test.rego".to_owned(), "package red_test\ntest_red if 1 == 2\n".to_owned());
-        let refused = engine.apply_policy(&acme, red, ada()).await.unwrap_err();
+        let refused = acme.apply_policy(red).await.unwrap_err();
         assert!(refused.to_string().contains("test_red (red_test.rego:2)"), "{refused}");
         let mut bare = files("why not");
         bare.remove("rules_test.rego");
-        let refused = engine.apply_policy(&acme, bare, ada()).await.unwrap_err();
+        let refused = acme.apply_policy(bare).await.unwrap_err();
         assert!(refused.to_string().contains("has no tests"), "{refused}");
-        assert_eq!(engine.tenant_settings(&acme).await.unwrap(), None);
+        assert_eq!(acme.tenant_settings().await.unwrap(), None);
     }
 
     #[tokio::test]
     async fn who_settled_on_a_policy_first_is_remembered() {
-        let (engine, acme): (_, TenantId) = (engine(), "acme".parse().unwrap());
-        let first = engine.apply_policy(&acme, files("one"), ada()).await.unwrap();
+        let (engine, acme) = acme();
+        let first = acme.apply_policy(files("one")).await.unwrap();
         assert_eq!((first.before, first.revision), (None, 0));
         let grace = Initiator::new(Cause::User, "grace");
-        let again = engine.apply_policy(&acme, files("one"), grace.clone()).await.unwrap();
+        let as_grace = engine.tenant_handle(acme.tenant_id(), &grace);
+        let again = as_grace.apply_policy(files("one")).await.unwrap();
         assert_eq!((again.before, again.revision), (Some(first.now), 0));
-        let counting = engine.counting(&acme).await.unwrap();
+        let counting = acme.policy().await.unwrap();
         assert_eq!(counting.hash(), first.now);
         assert_eq!(counting.tenant.policy_changed.unwrap().by, ada());
-        let other = engine.apply_policy(&acme, files("two"), grace.clone()).await.unwrap();
+        let other = as_grace.apply_policy(files("two")).await.unwrap();
         assert_eq!((other.before, other.revision), (Some(first.now), 1));
-        assert_eq!(engine.tenant(&acme).await.unwrap().policy_changed.unwrap().by, grace);
+        assert_eq!(acme.tenant().await.unwrap().policy_changed.unwrap().by, grace);
     }
 
     #[tokio::test]
     async fn those_who_settle_at_once_lose_nothing() {
-        let (engine, acme): (_, TenantId) = (engine(), "acme".parse().unwrap());
-        engine.store.put_tenant(Tenant::new(acme.clone())).await.unwrap();
+        let (engine, acme) = acme();
+        engine.store().put_tenant(Tenant::new(acme.tenant_id().clone())).await.unwrap();
         let ada: PersonId = "ada".parse().unwrap();
         let people = std::collections::BTreeMap::from([(ada.clone(), domain::tenant::Person::default())]);
         let applying = (0..4).map(|n| {
-            let (engine, acme) = (Arc::clone(&engine), acme.clone());
-            let by = Initiator::new(Cause::User, "ada");
-            tokio::spawn(async move { engine.apply_policy(&acme, files(&format!("number {n}")), by).await })
+            let acme = acme.clone();
+            tokio::spawn(async move { acme.apply_policy(files(&format!("number {n}"))).await })
         });
         let applying: Vec<_> = applying.collect();
         let settle = |seen| TenantUpdate {
@@ -209,8 +204,8 @@ mod tests {
             seen: Some(seen),
         };
         loop {
-            let seen = engine.tenant(&acme).await.unwrap().revision;
-            match engine.update_tenant(&acme, settle(seen)).await {
+            let seen = acme.tenant().await.unwrap().revision;
+            match acme.update_tenant(settle(seen)).await {
                 Err(EngineError::TenantChanged { .. }) => {}
                 settled => break drop(settled.unwrap()),
             }
@@ -218,7 +213,7 @@ mod tests {
         for applied in applying {
             applied.await.unwrap().unwrap();
         }
-        let settled = engine.tenant(&acme).await.unwrap();
+        let settled = acme.tenant().await.unwrap();
         assert!(settled.people.contains_key(&ada) && settled.policy.is_some(), "{settled:?}");
         assert_eq!(settled.revision, 5);
     }

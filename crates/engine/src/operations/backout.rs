@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use store::{Store, trace};
 use tokio::time::sleep;
 
-use crate::Engine;
 use crate::error::{EngineError, error_chain};
+use crate::operations::OperationsService;
 use crate::operations::dispatch::{DispatchScope, STOP_VISIBLE_AFTER};
 use crate::operations::pages::{Bookmark, Pages, Piece};
+use crate::tenant_handle::TenantHandle;
 
 /// Runs change status while the lists are read. The lists are read until they contain no new run, and at most this
 /// often.
@@ -103,12 +104,32 @@ pub struct CountProgress {
     from: Bookmark,
 }
 
-impl<S: Store> Engine<S> {
+impl<S: Store> TenantHandle<S> {
+    /// Stops dispatch and cancels a part of the runs in progress; returns the counts and the remaining work.
+    pub async fn back_out_part(
+        &self,
+        reason: &str,
+        so_far: Option<BackoutProgress>,
+    ) -> Result<(Backout, Option<BackoutProgress>), EngineError> {
+        let operations = OperationsService::new(&self.core);
+        operations.back_out_part(&self.reach(), &self.by, reason, so_far, |_| {}).await
+    }
+
+    /// Counts a part of the runs that a backout would cancel.
+    pub async fn count_part(
+        &self,
+        so_far: Option<CountProgress>,
+    ) -> Result<(u64, Option<CountProgress>), EngineError> {
+        OperationsService::new(&self.core).count_part(&self.reach(), so_far).await
+    }
+}
+
+impl<S: Store> OperationsService<'_, S> {
     /// Stops dispatch and cancels every run that was in progress by then, with a reason that starts with `backout`.
     /// `progress` is called for every run. Repeating it continues where it stopped. To resume, start dispatch: events
     /// that arrived meanwhile start their runs then.
     pub async fn backout(
-        &self,
+        self,
         reach: &DispatchScope,
         by: &Initiator,
         reason: &str,
@@ -126,7 +147,7 @@ impl<S: Store> Engine<S> {
 
     /// Does a part of a backout; returns the counts and the remaining work.
     pub async fn back_out_part(
-        &self,
+        self,
         reach: &DispatchScope,
         by: &Initiator,
         reason: &str,
@@ -144,7 +165,7 @@ impl<S: Store> Engine<S> {
         loop {
             if so_far.pass > 0 {
                 // Until then a process that has not seen the stop may start a step.
-                sleep((until - self.now()).std()).await;
+                sleep((until - self.core.now()).std()).await;
             }
             so_far.from = self.pass(reach, &order, &mut so_far, &mut piece, &mut progress).await?;
             if so_far.from.is_none() {
@@ -160,7 +181,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// When the current backout started.
-    async fn backed_out_since(&self, reach: &DispatchScope) -> Result<Option<Timestamp>, EngineError> {
+    async fn backed_out_since(self, reach: &DispatchScope) -> Result<Option<Timestamp>, EngineError> {
         let stands = match reach {
             DispatchScope::Tenant(tenant) => self.dispatch(tenant).await?.tenant,
             DispatchScope::All => self.fleet_stopped().await?,
@@ -170,18 +191,18 @@ impl<S: Store> Engine<S> {
 
     /// Stops dispatch; returns when the backout started.
     async fn begin_backout(
-        &self,
+        self,
         reach: &DispatchScope,
         by: &Initiator,
         reason: &str,
     ) -> Result<Timestamp, EngineError> {
-        let now = self.now();
+        let now = self.core.now();
         let request = DispatchStop { backout: Some(now), ..DispatchStop::new(by.clone(), reason, now) };
         Ok(self.stop(reach, request).await?.backout.unwrap_or(now))
     }
 
     /// How many runs a backout would cancel.
-    pub async fn under_way(&self, reach: &DispatchScope) -> Result<u64, EngineError> {
+    pub async fn under_way(self, reach: &DispatchScope) -> Result<u64, EngineError> {
         let mut so_far = None;
         loop {
             let (counted, rest) = self.count_part(reach, so_far).await?;
@@ -194,7 +215,7 @@ impl<S: Store> Engine<S> {
 
     /// Does a part of the count; returns the count so far and the remaining work.
     pub async fn count_part(
-        &self,
+        self,
         reach: &DispatchScope,
         so_far: Option<CountProgress>,
     ) -> Result<(u64, Option<CountProgress>), EngineError> {
@@ -203,7 +224,7 @@ impl<S: Store> Engine<S> {
         let mut piece = Piece::begin();
         for tenant in Bookmark::rest(from.as_ref(), self.reached(reach).await?) {
             let mut pages = Pages::of(&tenant, self.backed_out_until(&tenant).await?, from.as_ref());
-            while let Some(runs) = pages.next(self).await? {
+            while let Some(runs) = pages.next(self.core).await? {
                 counted += runs.len() as u64;
                 piece.took(runs.len());
                 if let Some(from) = pages.bookmark().filter(|_| piece.is_full()) {
@@ -215,7 +236,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Runs admitted before this time are being canceled; `None` if `tenant` is not backed out.
-    async fn backed_out_until(&self, tenant: &TenantId) -> Result<Option<Timestamp>, EngineError> {
+    async fn backed_out_until(self, tenant: &TenantId) -> Result<Option<Timestamp>, EngineError> {
         let stands = self.dispatch(tenant).await?;
         let begun = [stands.fleet, stands.tenant].into_iter().flatten().find_map(|stopped| stopped.backout);
         Ok(begun.map(|begun| begun + STOP_VISIBLE_AFTER))
@@ -223,7 +244,7 @@ impl<S: Store> Engine<S> {
 
     /// Processes each run once, up to the size of a part; returns where it stopped.
     async fn pass(
-        &self,
+        self,
         reach: &DispatchScope,
         order: &Order<'_>,
         so_far: &mut BackoutProgress,
@@ -236,7 +257,7 @@ impl<S: Store> Engine<S> {
         }
         for tenant in Bookmark::rest(from.as_ref(), self.reached(reach).await?) {
             let mut pages = Pages::of(&tenant, Some(order.until), from.as_ref());
-            while let Some(runs) = pages.next(self).await? {
+            while let Some(runs) = pages.next(self.core).await? {
                 for run in &runs {
                     let became = trace::with_context(run.trace_context(), self.end(&run.key, order)).await?;
                     so_far.told.count(&became);
@@ -251,8 +272,8 @@ impl<S: Store> Engine<S> {
         Ok(None)
     }
 
-    async fn end(&self, run: &RunKey, order: &Order<'_>) -> Result<BackoutOutcome, EngineError> {
-        match self.decide(run, order.by, &BackOut { reason: order.reason.clone() }).await {
+    async fn end(self, run: &RunKey, order: &Order<'_>) -> Result<BackoutOutcome, EngineError> {
+        match self.core.decide(run, order.by, &BackOut { reason: order.reason.clone() }).await {
             Ok(Some(CancelResult::Now(Advanced::Ended(_)))) => Ok(BackoutOutcome::Canceled),
             Ok(None | Some(CancelResult::Now(Advanced::Paused))) => Ok(BackoutOutcome::NeedsAPerson),
             Ok(Some(

@@ -1,12 +1,7 @@
 //! Dispatch: the switch that stops new work.
 //!
-//! A driver checks the switch before it starts anything: a claim, an approval request, a wait. The answer is cached
-//! briefly, so that a step does not cost a read; every process sees a stop after that. A driver that finds dispatch
-//! stopped deletes its message: every run that can advance is in the due index, and starting dispatch announces those
-//! that wait.
-
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+//! A driver that finds dispatch stopped deletes its message: every run that can advance is in the due index, and
+//! starting dispatch announces those that wait.
 
 use domain::{
     DispatchStop, Fleet, Initiator, Job, Live, Millis, Outgoing, QueueName, RunKey, RunRecord, RunStatus,
@@ -14,22 +9,17 @@ use domain::{
 };
 use serde::{Deserialize, Serialize};
 use store::{Store, StoreError, Write, trace};
-use tokio::time::Instant;
 
-use crate::Engine;
-use crate::commit::ROUNDS_MAX;
+use crate::core::commit::ROUNDS_MAX;
+use crate::core::dispatch::DispatchState;
 use crate::error::EngineError;
+use crate::operations::OperationsService;
 use crate::operations::pages::{Bookmark, Pages, Piece};
+use crate::tenant_handle::TenantHandle;
 
 /// Every process has seen a stop after this long: one second of caching, and one for the store's eventually
 /// consistent read.
 pub const STOP_VISIBLE_AFTER: Millis = Millis::secs(2);
-
-/// How long an answer is cached.
-const BELIEVED_FOR: Millis = Millis::secs(1);
-
-/// A worker serves a few tenants; beyond this many the cache is cleared.
-const REMEMBERED_MAX: usize = 1_024;
 
 /// Which tenants a switch applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,110 +35,52 @@ pub struct StartProgress {
     from: Bookmark,
 }
 
-/// The state of dispatch for a tenant.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DispatchState {
-    /// Set while dispatch is stopped for all tenants.
-    pub fleet: Option<DispatchStop>,
-    /// Set while dispatch is stopped for this tenant.
-    pub tenant: Option<DispatchStop>,
-}
-
-impl DispatchState {
-    fn of(fleet: Option<Fleet>, settled: Option<Tenant>) -> Self {
-        Self {
-            fleet: fleet.and_then(|fleet| fleet.stopped),
-            tenant: settled.and_then(|settled| settled.stopped),
-        }
+impl<S: Store> TenantHandle<S> {
+    pub async fn dispatch(&self) -> Result<DispatchState, EngineError> {
+        self.core.dispatch(&self.tenant).await
     }
 
-    pub fn is_stopped(&self) -> bool {
-        self.fleet.is_some() || self.tenant.is_some()
+    pub async fn stop_dispatch(&self, reason: &str) -> Result<DispatchStop, EngineError> {
+        OperationsService::new(&self.core).stop_dispatch(&self.reach(), &self.by, reason).await
     }
 
-    /// The stop that applies to `run`, and whether it is the fleet's; `None` if work may start.
-    pub fn forbids(&self, run: &RunRecord) -> Option<(bool, &DispatchStop)> {
-        let fleet = self.fleet.iter().map(|stopped| (true, stopped));
-        let tenant = self.tenant.iter().map(|stopped| (false, stopped));
-        fleet.chain(tenant).find(|(_, stopped)| !stopped.allows(run))
+    /// Does a part of a start; returns the number of runs and the remaining work.
+    pub async fn start_part(
+        &self,
+        so_far: Option<StartProgress>,
+    ) -> Result<(u64, Option<StartProgress>), EngineError> {
+        OperationsService::new(&self.core).start_part(&self.reach(), &self.by, so_far).await
+    }
+
+    pub(super) fn reach(&self) -> DispatchScope {
+        DispatchScope::Tenant(self.tenant.clone())
     }
 }
 
-/// For which tenants dispatch was found running, and when. A stop is never cached: starting dispatch announces the
-/// waiting runs, and a stale answer must not turn them away.
-#[derive(Default)]
-pub(crate) struct Switches {
-    on: Mutex<BTreeMap<TenantId, Instant>>,
-}
-
-impl Switches {
-    fn is_on(&self, tenant: &TenantId) -> bool {
-        let on = self.on.lock().unwrap_or_else(PoisonError::into_inner);
-        on.get(tenant).is_some_and(|asked| asked.elapsed() < BELIEVED_FOR.std())
+impl<S: Store> OperationsService<'_, S> {
+    /// The state of dispatch for a tenant.
+    pub async fn dispatch(self, tenant: &TenantId) -> Result<DispatchState, EngineError> {
+        self.core.dispatch(tenant).await
     }
 
-    fn found_on(&self, tenant: &TenantId, asked: Instant) {
-        let mut on = self.on.lock().unwrap_or_else(PoisonError::into_inner);
-        if on.len() >= REMEMBERED_MAX {
-            on.clear();
-        }
-        on.insert(tenant.clone(), asked);
-    }
-
-    fn forget(&self) {
-        self.on.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-}
-
-impl<S: Store> Engine<S> {
-    pub async fn dispatch(&self, tenant: &TenantId) -> Result<DispatchState, EngineError> {
-        let (fleet, settled) = tokio::try_join!(
-            biased;
-            self.retry_busy(|| self.store.fleet()),
-            self.retry_busy(|| self.store.tenant(tenant)),
-        )?;
-        Ok(DispatchState::of(fleet, settled))
-    }
-
-    /// The state of dispatch for `tenant`, by an eventually consistent read.
-    async fn eventual(&self, tenant: &TenantId) -> Result<DispatchState, EngineError> {
-        let (fleet, settled) = self.retry_busy(|| self.store.eventual(tenant)).await?;
-        Ok(DispatchState::of(fleet, settled))
-    }
-
-    pub async fn fleet_stopped(&self) -> Result<Option<DispatchStop>, EngineError> {
-        Ok(self.retry_busy(|| self.store.fleet()).await?.and_then(|fleet| fleet.stopped))
-    }
-
-    /// Whether work may start for `run`, by the cached state.
-    pub(crate) async fn may_begin(&self, run: &RunRecord) -> Result<bool, EngineError> {
-        let tenant = &run.key.tenant;
-        if self.switches.is_on(tenant) {
-            return Ok(true);
-        }
-        let asked = Instant::now();
-        if !self.eventual(tenant).await?.is_stopped() {
-            self.switches.found_on(tenant, asked);
-            return Ok(true);
-        }
-        // Dispatch may have been started since, and a start announces each run only once: read consistently.
-        Ok(self.dispatch(tenant).await?.forbids(run).is_none())
+    pub async fn fleet_stopped(self) -> Result<Option<DispatchStop>, EngineError> {
+        Ok(self.core.retry_busy(|store| store.fleet()).await?.and_then(|fleet| fleet.stopped))
     }
 
     /// Stops dispatch; returns its state. Every process has seen it [`STOP_VISIBLE_AFTER`] this returns; steps in progress
     /// finish. If it was stopped before, the first stop is kept.
     pub async fn stop_dispatch(
-        &self,
+        self,
         reach: &DispatchScope,
         by: &Initiator,
         reason: &str,
     ) -> Result<DispatchStop, EngineError> {
-        let request = DispatchStop::new(by.clone(), reason, self.now());
+        let request = DispatchStop::new(by.clone(), reason, self.core.now());
         self.stop(reach, request).await
     }
 
     pub(crate) async fn stop(
-        &self,
+        self,
         reach: &DispatchScope,
         request: DispatchStop,
     ) -> Result<DispatchStop, EngineError> {
@@ -168,7 +100,7 @@ impl<S: Store> Engine<S> {
 
     /// Starts dispatch and announces every run that can advance; returns how many. If this is cut short, the sweep
     /// wakes the rest.
-    pub async fn start_dispatch(&self, reach: &DispatchScope, by: &Initiator) -> Result<u64, EngineError> {
+    pub async fn start_dispatch(self, reach: &DispatchScope, by: &Initiator) -> Result<u64, EngineError> {
         let mut so_far = None;
         loop {
             let (announced, rest) = self.start_part(reach, by, so_far).await?;
@@ -181,7 +113,7 @@ impl<S: Store> Engine<S> {
 
     /// Does a part of a start; returns the number of runs and the remaining work.
     pub async fn start_part(
-        &self,
+        self,
         reach: &DispatchScope,
         by: &Initiator,
         so_far: Option<StartProgress>,
@@ -195,7 +127,7 @@ impl<S: Store> Engine<S> {
         let mut piece = Piece::begin();
         for tenant in Bookmark::rest(from.as_ref(), self.reached(reach).await?) {
             let mut pages = Pages::of(&tenant, None, from.as_ref());
-            while let Some(runs) = pages.next(self).await? {
+            while let Some(runs) = pages.next(self.core).await? {
                 announced += self.announce(&runs).await?;
                 piece.took(runs.len());
                 if let Some(from) = pages.bookmark().filter(|_| piece.is_full()) {
@@ -208,7 +140,7 @@ impl<S: Store> Engine<S> {
 
     /// Applies `to` to the switch and returns its new state.
     async fn turn(
-        &self,
+        self,
         reach: &DispatchScope,
         to: impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
     ) -> Result<Option<DispatchStop>, EngineError> {
@@ -219,7 +151,7 @@ impl<S: Store> Engine<S> {
             };
             if written == Write::Committed {
                 // This process sees the change at once.
-                self.switches.forget();
+                self.core.switches.forget();
                 return Ok(stands);
             }
         }
@@ -227,11 +159,11 @@ impl<S: Store> Engine<S> {
     }
 
     async fn turn_for(
-        &self,
+        self,
         id: &TenantId,
         to: &impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
     ) -> Result<(Option<DispatchStop>, Write), EngineError> {
-        let before = self.retry_busy(|| self.store.tenant(id)).await?;
+        let before = self.core.retry_busy(|store| store.tenant(id)).await?;
         let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
         let before = before.unwrap_or_else(|| Tenant::new(id.clone()));
         let stopped = to(before.stopped.clone());
@@ -239,14 +171,14 @@ impl<S: Store> Engine<S> {
             return Ok((stopped, Write::Committed));
         }
         let after = Tenant { stopped: stopped.clone(), revision, ..before };
-        Ok((stopped, self.retry_busy(|| self.store.put_tenant(after.clone())).await?))
+        Ok((stopped, self.core.retry_busy(|store| store.put_tenant(after.clone())).await?))
     }
 
     async fn turn_for_all(
-        &self,
+        self,
         to: &impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
     ) -> Result<(Option<DispatchStop>, Write), EngineError> {
-        let before = self.retry_busy(|| self.store.fleet()).await?;
+        let before = self.core.retry_busy(|store| store.fleet()).await?;
         let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
         let stood = before.and_then(|before| before.stopped);
         let stopped = to(stood.clone());
@@ -254,11 +186,11 @@ impl<S: Store> Engine<S> {
             return Ok((stopped, Write::Committed));
         }
         let after = Fleet { stopped: stopped.clone(), revision };
-        Ok((stopped, self.retry_busy(|| self.store.put_fleet(after.clone())).await?))
+        Ok((stopped, self.core.retry_busy(|store| store.put_fleet(after.clone())).await?))
     }
 
     /// Announces those of `runs` that can advance; returns how many.
-    async fn announce(&self, runs: &[RunRecord]) -> Result<u64, EngineError> {
+    async fn announce(self, runs: &[RunRecord]) -> Result<u64, EngineError> {
         let mut announced = 0;
         for run in runs.iter().filter(|run| can_be_taken_up(run)) {
             trace::with_context(run.trace_context(), self.announce_one(&run.key)).await?;
@@ -267,17 +199,17 @@ impl<S: Store> Engine<S> {
         Ok(announced)
     }
 
-    pub(crate) async fn announce_one(&self, run: &RunKey) -> Result<(), EngineError> {
+    pub(crate) async fn announce_one(self, run: &RunKey) -> Result<(), EngineError> {
         let run = run.clone();
         let message = Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) };
-        Ok(self.retry_busy(|| self.store.send(&message)).await?)
+        Ok(self.core.retry_busy(|store| store.send(&message)).await?)
     }
 
     /// The tenants in scope that have active runs, in order.
-    pub(crate) async fn reached(&self, reach: &DispatchScope) -> Result<Vec<TenantId>, EngineError> {
+    pub(crate) async fn reached(self, reach: &DispatchScope) -> Result<Vec<TenantId>, EngineError> {
         match reach {
             DispatchScope::Tenant(tenant) => Ok(vec![tenant.clone()]),
-            DispatchScope::All => Ok(self.retry_busy(|| self.store.tenants()).await?),
+            DispatchScope::All => Ok(self.core.retry_busy(|store| store.tenants()).await?),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Health: queue depths, dead-letter messages and overdue runs.
 
-use domain::{QueueName, RunKey, TenantId};
+use domain::{QueueName, RunKey};
 use store::{DeadLetter, Store};
 
-use crate::Engine;
 use crate::error::EngineError;
+use crate::tenant_handle::TenantHandle;
 
 /// How many entries are read. Beyond that the number alone is the alarm.
 const LOOKED_AT_MAX: u32 = 100;
@@ -45,20 +45,20 @@ pub struct QueueHealth {
     pub waiting: u64,
 }
 
-impl<S: Store> Engine<S> {
-    /// The health of the fleet, as `tenant` may see it.
-    pub(crate) async fn health(&self, tenant: &TenantId) -> Result<FleetHealth, EngineError> {
+impl<S: Store> TenantHandle<S> {
+    /// The health of the fleet, as the tenant may see it.
+    pub async fn health(&self) -> Result<FleetHealth, EngineError> {
         let mut queues = Vec::with_capacity(QueueName::ALL.len());
         for queue in QueueName::ALL {
-            let depth = self.retry_busy(|| self.store.depth(queue)).await?;
-            let waiting = self.retry_busy(|| self.store.visible(queue)).await?;
+            let depth = self.core.retry_busy(|store| store.depth(queue)).await?;
+            let waiting = self.core.retry_busy(|store| store.visible(queue)).await?;
             queues.push(QueueHealth { queue, depth, waiting });
         }
-        let dead = self.retry_busy(|| self.store.dead_letters(LOOKED_AT_MAX)).await?;
-        let dead = TenantEntries::among(dead, |letter| letter.run.tenant == *tenant);
+        let dead = self.core.retry_busy(|store| store.dead_letters(LOOKED_AT_MAX)).await?;
+        let dead = TenantEntries::among(dead, |letter| letter.run.tenant == self.tenant);
         let now = self.now();
-        let overdue = self.retry_busy(|| self.store.due(now, LOOKED_AT_MAX)).await?;
-        let overdue = TenantEntries::among(overdue, |run| run.tenant == *tenant);
+        let overdue = self.core.retry_busy(|store| store.due(now, LOOKED_AT_MAX)).await?;
+        let overdue = TenantEntries::among(overdue, |run| run.tenant == self.tenant);
         Ok(FleetHealth { queues, dead, overdue })
     }
 }

@@ -1,21 +1,25 @@
-//! Operations: what operators do with runs, workers, tenants and the fleet.
+//! Operations: what operators do with runs, workers and the fleet. `sweep` wakes runs whose due time has passed.
 
 mod backout;
-pub(crate) mod dispatch;
+mod dispatch;
 mod evidence;
 mod health;
 mod inspect;
 mod pages;
 mod run_commands;
-mod tenants;
+mod sweep;
 mod undo;
 mod worker_registry;
 
 pub use backout::{Backout, BackoutProgress, CountProgress};
-pub use dispatch::{DispatchScope, DispatchState, STOP_VISIBLE_AFTER, StartProgress};
-pub use evidence::EvidenceSigner;
+pub use dispatch::{DispatchScope, STOP_VISIBLE_AFTER, StartProgress};
 pub use health::{FleetHealth, QueueHealth, TenantEntries};
 pub use inspect::RunView;
 pub use run_commands::SignalRun;
-pub use tenants::{NewApiKey, TenantUpdate};
+pub use sweep::SweepResult;
 pub use undo::{NotUndoable, UndoCall, UndoEffect, UndoPlan};
+
+crate::core::service! {
+    /// What operators do with runs, workers and the fleet.
+    OperationsService
+}

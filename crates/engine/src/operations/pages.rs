@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use store::{Cursor, RunQuery, Store};
 use tokio::time::Instant;
 
-use crate::Engine;
+use crate::core::Core;
 use crate::error::EngineError;
 
 /// How many runs are read at a time; a part ends only between two pages.
@@ -59,11 +59,11 @@ impl Pages {
     /// The next page; `None` after the last one.
     pub(crate) async fn next<S: Store>(
         &mut self,
-        engine: &Engine<S>,
+        core: &Core<S>,
     ) -> Result<Option<Vec<RunRecord>>, EngineError> {
         let Some(Bookmark { tenant, status, before }) = self.next.take() else { return Ok(None) };
         let query = RunQuery { status: Some(status), until: self.until, before, ..RunQuery::newest(PAGE) };
-        let page = engine.retry_busy(|| engine.store.runs(&self.tenant, query.clone())).await?;
+        let page = core.retry_busy(|store| store.runs(&self.tenant, query.clone())).await?;
         self.next = match page.next {
             Some(before) => Some(Bookmark { tenant, status, before: Some(before) }),
             None => after(Some(status)).map(|status| Bookmark { tenant, status, before: None }),

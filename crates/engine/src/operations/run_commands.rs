@@ -1,17 +1,17 @@
 //! Commands on a run: signal, cancel, pause, resume, roll back.
 
 use domain::command::{
-    Advanced, Cancel, CancelResult, Command as _, DeliverSignal, Pause, Resume, RollBack, SignalResult,
+    Advanced, Cancel, CancelResult, Command, DeliverSignal, Pause, Resume, RollBack, SignalResult,
 };
 use domain::failure::{MESSAGE_CHARS_MAX, bounded};
 use domain::record::Signal;
-use domain::{EventName, Initiator, RunKey, SignalId, StepSeq, json};
+use domain::{EventName, RunId, SignalId, StepSeq, json};
 use serde_json::Value;
 use store::Store;
 
-use crate::Engine;
-use crate::commit::{Committed, ROUNDS_MAX};
+use crate::core::commit::{Committed, ROUNDS_MAX};
 use crate::error::EngineError;
+use crate::tenant_handle::TenantHandle;
 
 /// An event for a waiting run.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,16 +22,11 @@ pub struct SignalRun {
     pub payload: Value,
 }
 
-impl<S: Store> Engine<S> {
-    pub async fn signal(
-        &self,
-        run: &RunKey,
-        by: &Initiator,
-        request: SignalRun,
-    ) -> Result<SignalResult, EngineError> {
+impl<S: Store> TenantHandle<S> {
+    pub async fn signal(&self, run: &RunId, request: SignalRun) -> Result<SignalResult, EngineError> {
         json::check(&request.payload)
             .map_err(|source| EngineError::BadInput { what: "the event's payload", source })?;
-        let (payload, fingerprint) = self.put_payload(&run.tenant, &request.payload).await?;
+        let (payload, fingerprint) = self.core.put_payload(&self.tenant, &request.payload).await?;
         let signal = Signal {
             id: request.id,
             event: request.event,
@@ -40,56 +35,46 @@ impl<S: Store> Engine<S> {
             at: self.now(),
             buffered: false,
         };
-        let mut loaded = self.load(run).await?;
+        let run = self.key(run);
+        let mut loaded = self.found(self.core.load(&run).await).await?;
         for _ in 0..ROUNDS_MAX {
-            let known = self.retry_busy(|| self.store.signal(run, &signal.id)).await?;
-            let mut draft = self.draft(&loaded, by);
+            let known = self.core.retry_busy(|store| store.signal(&run, &signal.id)).await?;
+            let mut draft = self.core.draft(&loaded, &self.by);
             let answer = DeliverSignal { signal: signal.clone(), known }.decide(&mut draft)?;
             if answer == SignalResult::Duplicate {
                 return Ok(answer);
             }
             let decision = draft.close();
-            match self.commit(&loaded, decision).await? {
+            match self.core.commit(&loaded, decision).await? {
                 Committed::Yes(_) => return Ok(answer),
                 Committed::Overtaken(now) => loaded = now,
             }
         }
-        Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
+        Err(EngineError::Contended { run, rounds: ROUNDS_MAX })
     }
 
     /// Cancels a run, now or as soon as its current step allows.
-    pub async fn cancel(
-        &self,
-        run: &RunKey,
-        by: &Initiator,
-        reason: &str,
-    ) -> Result<CancelResult, EngineError> {
-        self.decide(run, by, &Cancel { reason: in_short(reason) }).await
+    pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<CancelResult, EngineError> {
+        self.decide(run, &Cancel { reason: in_short(reason) }).await
     }
 
     /// Pauses a run; `None` while its step must finish first.
-    pub async fn pause(
-        &self,
-        run: &RunKey,
-        by: &Initiator,
-        reason: &str,
-    ) -> Result<Option<Advanced>, EngineError> {
-        self.decide(run, by, &Pause { reason: in_short(reason) }).await
+    pub async fn pause(&self, run: &RunId, reason: &str) -> Result<Option<Advanced>, EngineError> {
+        self.decide(run, &Pause { reason: in_short(reason) }).await
     }
 
     /// Resumes a paused run at its current step.
-    pub async fn resume(&self, run: &RunKey, by: &Initiator, reason: &str) -> Result<(), EngineError> {
-        self.decide(run, by, &Resume { reason: in_short(reason) }).await
+    pub async fn resume(&self, run: &RunId, reason: &str) -> Result<(), EngineError> {
+        self.decide(run, &Resume { reason: in_short(reason) }).await
     }
 
     /// Rolls back a run's effects, newest first; returns the step it starts with.
-    pub async fn roll_back(
-        &self,
-        run: &RunKey,
-        by: &Initiator,
-        reason: &str,
-    ) -> Result<StepSeq, EngineError> {
-        self.decide(run, by, &RollBack { reason: in_short(reason) }).await
+    pub async fn roll_back(&self, run: &RunId, reason: &str) -> Result<StepSeq, EngineError> {
+        self.decide(run, &RollBack { reason: in_short(reason) }).await
+    }
+
+    async fn decide<C: Command + Clone>(&self, run: &RunId, command: &C) -> Result<C::Output, EngineError> {
+        self.found(self.core.decide(&self.key(run), &self.by, command).await).await
     }
 }
 

@@ -7,16 +7,18 @@
 use domain::plan::{Call, PlannedStep, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::{
-    IdempotencyKey, Initiator, Plan, Receipt, Refusal, RunId, RunKey, RunRecord, RunStatus, StepId,
-    StepRecord, StepSeq, ToolName, WorkflowName,
+    IdempotencyKey, Plan, Receipt, Refusal, RunId, RunKey, RunRecord, RunStatus, StepId, StepRecord, StepSeq,
+    ToolName, WorkflowName,
 };
 use serde_json::{Map, Value, json};
 use store::Store;
 
-use crate::admission::{StartResult, StartRun};
+use crate::admission::{AdmissionService, StartResult, StartRun};
+use crate::core::Loaded;
 use crate::error::EngineError;
+use crate::execution::ExecutionService;
 use crate::execution::bind::Memory;
-use crate::{Engine, Loaded};
+use crate::tenant_handle::TenantHandle;
 
 /// After this many failed undos a person has to look at the cause.
 const UNDOS_MAX: u32 = 100;
@@ -60,27 +62,42 @@ pub enum NotUndoable {
     Unbound(String),
 }
 
-impl<S: Store> Engine<S> {
+/// Why there is no call that undoes an effect.
+enum UndoCallError {
+    NotUndoable(NotUndoable),
+    /// What the call is computed from could not be read.
+    Failed(EngineError),
+}
+
+impl From<NotUndoable> for UndoCallError {
+    fn from(why: NotUndoable) -> Self {
+        Self::NotUndoable(why)
+    }
+}
+
+impl From<EngineError> for UndoCallError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::NoPayload { .. } => NotUndoable::Unbound(error.to_string()).into(),
+            error => Self::Failed(error),
+        }
+    }
+}
+
+impl<S: Store> TenantHandle<S> {
     /// What an undo would do. Nothing is changed.
-    pub async fn undo_plan(&self, run: &RunKey) -> Result<UndoPlan, EngineError> {
-        let loaded = self.load(run).await?;
-        if !loaded.record.status.is_terminal() {
-            return Err(EngineError::NotFinished { run: run.clone(), status: loaded.record.status });
-        }
-        let steps = self.retry_busy(|| self.store.steps(run)).await?;
-        let mut effects = Vec::new();
-        for step in steps.iter().rev().filter(|step| !step.undo) {
-            effects.extend(self.undo_effect(&loaded, &steps, step).await?);
-        }
-        Ok(UndoPlan { run: run.clone(), effects })
+    pub async fn undo_plan(&self, run: &RunId) -> Result<UndoPlan, EngineError> {
+        let loaded = self.found(self.core.load(&self.key(run)).await).await?;
+        let effects = self.undo_effects(&loaded).await?;
+        Ok(UndoPlan { run: loaded.record.key, effects })
     }
 
     /// Starts a run that undoes `run`, or returns the one that was started before.
-    pub async fn undo(&self, run: &RunKey, by: &Initiator) -> Result<StartResult, EngineError> {
-        let loaded = self.load(run).await?;
-        let undo = self.undo_plan(run).await?;
+    pub async fn undo(&self, run: &RunId) -> Result<StartResult, EngineError> {
+        let loaded = self.found(self.core.load(&self.key(run)).await).await?;
+        let effects = self.undo_effects(&loaded).await?;
         let calls: Vec<_> =
-            undo.effects.iter().filter_map(|effect| Some((effect.seq, effect.by.as_ref().ok()?))).collect();
+            effects.iter().filter_map(|effect| Some((effect.seq, effect.by.as_ref().ok()?))).collect();
         if calls.is_empty() {
             return Err(Refusal::NothingToRollBack.into());
         }
@@ -88,25 +105,25 @@ impl<S: Store> Engine<S> {
         let undo: Vec<_> = calls.iter().map(|(_, call)| Value::Object(call.with.clone())).collect();
         let key = self.undo_key(run, &plan).await?;
         let request = StartRun {
-            tenant: run.tenant.clone(),
+            tenant: self.tenant.clone(),
             workspace: loaded.record.workspace.clone(),
             plan,
             trigger_kind: "undo".to_owned(),
             record: loaded.record.trigger.record.clone(),
             key,
-            input: json!({ "run": run.run, "undo": undo }),
-            by: by.clone(),
+            input: json!({ "run": run, "undo": undo }),
+            by: self.by.clone(),
         };
-        self.start(request).await
+        AdmissionService::new(&self.core).start(request).await
     }
 
     /// The key of the undo that is active or has succeeded, or of the next one if the earlier ones failed.
-    async fn undo_key(&self, run: &RunKey, plan: &Plan) -> Result<IdempotencyKey, EngineError> {
+    async fn undo_key(&self, run: &RunId, plan: &Plan) -> Result<IdempotencyKey, EngineError> {
         for number in 0..UNDOS_MAX {
-            let key = IdempotencyKey::new(&format!("undo:{}:{number}", run.run))
+            let key = IdempotencyKey::new(&format!("undo:{run}:{number}"))
                 .map_err(|error| EngineError::BadPlan { plan: plan.hash(), why: error.to_string() })?;
-            let undo = RunKey { tenant: run.tenant.clone(), run: RunId::derive(&run.tenant, &key) };
-            let record = self.retry_busy(|| self.store.load(&undo)).await?;
+            let undo = self.key(&RunId::derive(&self.tenant, &key));
+            let record = self.core.retry_busy(|store| store.load(&undo)).await?;
             let failed =
                 |record: &RunRecord| matches!(record.status, RunStatus::FailedTerminal | RunStatus::Canceled);
             if !record.as_ref().is_some_and(failed) {
@@ -116,17 +133,30 @@ impl<S: Store> Engine<S> {
         Err(Refusal::NothingToRollBack.into())
     }
 
+    /// The effects of an ended run, newest first.
+    async fn undo_effects(&self, loaded: &Loaded) -> Result<Vec<UndoEffect>, EngineError> {
+        let run = &loaded.record.key;
+        if !loaded.record.status.is_terminal() {
+            return Err(EngineError::NotFinished { run: run.clone(), status: loaded.record.status });
+        }
+        let steps = self.core.retry_busy(|store| store.steps(run)).await?;
+        let mut effects = Vec::new();
+        for step in steps.iter().rev().filter(|step| !step.undo) {
+            effects.extend(self.undo_effect(loaded, &steps, step).await?);
+        }
+        Ok(effects)
+    }
+
     async fn undo_effect(
         &self,
         loaded: &Loaded,
         steps: &[StepRecord],
         step: &StepRecord,
     ) -> Result<Option<UndoEffect>, EngineError> {
-        let tenant = &loaded.record.key.tenant;
         let (Some(key), Some(planned)) = (&step.receipt, loaded.plan.plan().step(step.seq)) else {
             return Ok(None);
         };
-        let Some(receipt) = self.retry_busy(|| self.store.receipt(tenant, key)).await? else {
+        let Some(receipt) = self.core.retry_busy(|store| store.receipt(&self.tenant, key)).await? else {
             return Ok(None);
         };
         let target = receipt.target.clone();
@@ -137,7 +167,11 @@ impl<S: Store> Engine<S> {
         } else if !loaded.record.acted.has(step.seq) {
             Err(NotUndoable::Earlier)
         } else {
-            self.undo_call(loaded, step.seq, planned, &receipt).await?
+            match self.undo_call(loaded, step.seq, planned, &receipt).await {
+                Ok(call) => Ok(call),
+                Err(UndoCallError::NotUndoable(why)) => Err(why),
+                Err(UndoCallError::Failed(error)) => return Err(error),
+            }
         };
         Ok(Some(UndoEffect { step: planned.id.clone(), seq: step.seq, target, by }))
     }
@@ -148,23 +182,18 @@ impl<S: Store> Engine<S> {
         seq: StepSeq,
         planned: &PlannedStep,
         receipt: &Receipt,
-    ) -> Result<Result<UndoCall, NotUndoable>, EngineError> {
-        if let Some(Undo::Call(call)) = &planned.rollback {
-            let template = loaded.plan.step(seq).and_then(|step| step.rollback.as_ref());
-            let scope = match self.scope(loaded, &mut Memory::default(), &planned.rollback_reads).await {
-                Err(error @ EngineError::NoPayload { .. }) => {
-                    return Ok(Err(NotUndoable::Unbound(error.to_string())));
-                }
-                scope => scope?,
-            };
-            let bound = template.map(|template| template.bind(&scope));
-            return Ok(match bound {
-                Some(Ok(Value::Object(with))) => Ok(UndoCall { tool: call.tool.clone(), with }),
-                Some(Err(error)) => Err(NotUndoable::Unbound(error.to_string())),
-                Some(Ok(_)) | None => Err(NotUndoable::NobodyKnows),
-            });
+    ) -> Result<UndoCall, UndoCallError> {
+        let Some(Undo::Call(call)) = &planned.rollback else {
+            return Ok(recorded_inverse(receipt).ok_or(NotUndoable::NobodyKnows)?);
+        };
+        let template = loaded.plan.step(seq).and_then(|step| step.rollback.as_ref());
+        let reads = &planned.rollback_reads;
+        let scope = ExecutionService::new(&self.core).scope(loaded, &mut Memory::default(), reads).await?;
+        match template.map(|template| template.bind(&scope)) {
+            Some(Ok(Value::Object(with))) => Ok(UndoCall { tool: call.tool.clone(), with }),
+            Some(Err(error)) => Err(NotUndoable::Unbound(error.to_string()).into()),
+            Some(Ok(_)) | None => Err(NotUndoable::NobodyKnows.into()),
         }
-        Ok(recorded_inverse(receipt).ok_or(NotUndoable::NobodyKnows))
     }
 }
 

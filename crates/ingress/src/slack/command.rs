@@ -3,10 +3,10 @@
 use ::slack::escape::{TextLimit, mrkdwn};
 use ::slack::slash_command::SlashCommand;
 use ::slack::{UnknownSlackUser, slash_command};
-use domain::{Approval, PersonId, RunId, RunKey, RunRecord, Subject};
+use domain::{Approval, Cause, Initiator, PersonId, RunId, RunRecord, Subject};
 use engine::{Engine, EngineError};
 use serde_json::json;
-use store::{PageQuery, Store};
+use store::Store;
 
 use super::start::{self, NotStarted, StartRequest, start};
 use super::status::describe;
@@ -48,7 +48,7 @@ async fn reply<S: Store>(
     installation: &SlackInstallation,
     slash: &SlashCommand,
 ) -> Result<String, EngineError> {
-    let tenant = engine.tenant(&installation.tenant).await?;
+    let tenant = engine.governance().tenant(&installation.tenant).await?;
     match tenant.slack_person(&slash.team, &slash.user) {
         None => Ok(UnknownSlackUser::UnknownUser.to_string()),
         Some(person) => answer(engine, installation, slash, person).await,
@@ -70,31 +70,25 @@ async fn answer<S: Store>(
             Ok(text) => Ok(text),
         };
     }
+    let by = Initiator::new(Cause::User, person.as_str());
+    let handle = engine.tenant_handle(&installation.tenant, &by);
     let words: Vec<&str> = slash.text.split_whitespace().collect();
     match &*words {
         ["approvals"] => {
-            let open =
-                engine.store().open_approvals(&installation.tenant, PageQuery::first(LISTED_MAX)).await?;
+            let open = handle.open_approvals(None, LISTED_MAX).await?;
             Ok(list(&open.approvals))
         }
         ["run", run] => {
             let Ok(run) = RunId::new(run) else { return Ok(NO_RUN.to_owned()) };
-            let key = RunKey { tenant: installation.tenant.clone(), run };
-            match engine.store().load(&key).await? {
-                Some(run) => Ok(run_status(&run)),
-                None => missing(engine, key).await,
+            match handle.record(&run).await {
+                Ok(run) => Ok(run_status(&run)),
+                Err(EngineError::NoRun { .. }) => Ok(NO_RUN.to_owned()),
+                // The inbox entry that was to start it has not.
+                Err(EngineError::NotStarted { run, status }) => Ok(describe(&run.run, &status)),
+                Err(error) => Err(error),
             }
         }
         _ => Ok(format!("{HELP}\n{}", start::HELP)),
-    }
-}
-
-/// The reply for a run without a record: the status of the inbox entry that was to start it, if there is one.
-async fn missing<S: Store>(engine: &Engine<S>, run: RunKey) -> Result<String, EngineError> {
-    match engine.no_run(run).await {
-        EngineError::NoRun { .. } => Ok(NO_RUN.to_owned()),
-        EngineError::NotStarted { run, status } => Ok(describe(&run.run, &status)),
-        error => Err(error),
     }
 }
 

@@ -73,13 +73,13 @@ async fn answer<S: Store>(
     installation: &SlackInstallation,
     click: &Click,
 ) -> Option<String> {
-    let approval = match engine.approval(&installation.tenant, &click.approval).await {
+    let approval = match engine.governance().approval(&installation.tenant, &click.approval).await {
         Ok(approval) => approval,
         // An unknown approval and one of another tenant get the same text.
         Err(EngineError::Refused(_)) => return Some(InvalidClick::OtherApproval.to_string()),
         Err(error) => return Some(error_text(&error)),
     };
-    let tenant = match engine.tenant(&installation.tenant).await {
+    let tenant = match engine.governance().tenant(&installation.tenant).await {
         Ok(tenant) => tenant,
         Err(error) => return Some(error_text(&error)),
     };
@@ -95,7 +95,10 @@ async fn answer<S: Store>(
         reason: click.reason.clone(),
         through: click.through(),
     };
-    Box::pin(engine.answer_on(&approval.run, &tenant, reply)).await.err().map(|error| error_text(&error))
+    Box::pin(engine.governance().answer_on(&approval.run, &tenant, reply))
+        .await
+        .err()
+        .map(|error| error_text(&error))
 }
 
 fn error_text(error: &EngineError) -> String {

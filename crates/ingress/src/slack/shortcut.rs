@@ -5,7 +5,7 @@
 
 use ::slack::start_modal::{self, INPUT_BLOCK, WORKFLOW_BLOCK};
 use ::slack::{Shortcut, StartSubmission, UnknownSlackUser};
-use domain::WorkflowName;
+use domain::{Cause, Initiator, WorkflowName};
 use engine::{Engine, EngineError};
 use serde_json::Value;
 use store::Store;
@@ -38,11 +38,10 @@ async fn workflows<S: Store>(
     installation: &SlackInstallation,
     shortcut: &Shortcut,
 ) -> Result<Option<Vec<WorkflowName>>, EngineError> {
-    let tenant = engine.tenant(&installation.tenant).await?;
-    if tenant.slack_person(&shortcut.team, &shortcut.user).is_none() {
-        return Ok(None);
-    }
-    let applied = engine.applied(&installation.tenant).await?;
+    let tenant = engine.governance().tenant(&installation.tenant).await?;
+    let Some(person) = tenant.slack_person(&shortcut.team, &shortcut.user) else { return Ok(None) };
+    let by = Initiator::new(Cause::User, person.as_str());
+    let applied = engine.tenant_handle(&installation.tenant, &by).workflows().await?;
     Ok(Some(applied.into_iter().map(|applied| applied.workflow).collect()))
 }
 
@@ -68,7 +67,7 @@ async fn start_for<S: Store>(
     form: &StartSubmission,
 ) -> Result<String, NotStarted> {
     let StartSubmission { team, user, view, workflow, input } = form;
-    let tenant = engine.tenant(&installation.tenant).await?;
+    let tenant = engine.governance().tenant(&installation.tenant).await?;
     let person = tenant.slack_person(team, user);
     let person = person.ok_or(NotStarted::UnknownSlackUser(UnknownSlackUser::UnknownUser))?;
     let request = StartRequest { team, request_id: Some(view), person, workflow, input };

@@ -70,11 +70,11 @@ pub(super) async fn start<S: Store>(
 ) -> Result<String, NotStarted> {
     let input = input(request.input).ok_or(NotStarted::Input)?;
     let key = key(request.team, request.request_id).ok_or(NotStarted::RequestId)?;
-    let applied = engine.applied(&installation.tenant).await?;
+    let by = Initiator::new(Cause::User, request.person.as_str()).with("slack_team", request.team);
+    let applied = engine.tenant_handle(&installation.tenant, &by).workflows().await?;
     let applied = applied.into_iter().find(|applied| applied.workflow.as_str() == request.workflow);
     let applied = applied.ok_or(NotStarted::Workflow)?;
-    let by = Initiator::new(Cause::User, request.person.as_str()).with("slack_team", request.team);
-    let accepted = engine.accept_without_retry(InboundEvent {
+    let accepted = engine.admission().accept_without_retry(InboundEvent {
         tenant: installation.tenant.clone(),
         proof: Digest::of_parts(
             "countersign/slack-command/v1",

@@ -51,7 +51,7 @@ pub async fn deliver<S: Store>(
         Err(response) => response,
         Ok(None) => Response::json(200, &json!({ "status": "pong" })),
         Ok(Some(event)) => {
-            let accepting = trace::with_parent(trace_parent(&request), engine.accept(event));
+            let accepting = trace::with_parent(trace_parent(&request), engine.admission().accept(event));
             timeout(ANSWER_WITHIN, accepting).await.map_or_else(|_| timed_out(), to_response)
         }
     }

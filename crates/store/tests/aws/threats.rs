@@ -98,13 +98,14 @@ async fn ddb_throttle_forever(table: Table) {
         let started = Instant::now();
         let throttled = error_response("ProvisionedThroughputExceededException");
         table.connection.set([Injection::forever(operation, throttled)]);
-        let error = engine.cancel(&run(), &initiator(), "enough").await.unwrap_err();
+        let error =
+            engine.tenant_handle(&run().tenant, &initiator()).cancel(&run().run, "enough").await.unwrap_err();
         assert!(matches!(error, EngineError::Store(StoreError::Busy { .. })), "{error:?}");
         assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
         table.connection.set(None);
         assert_eq!(table.store.load(&run()).await.unwrap(), before);
     }
-    engine.cancel(&run(), &initiator(), "enough").await.unwrap();
+    engine.tenant_handle(&run().tenant, &initiator()).cancel(&run().run, "enough").await.unwrap();
     assert_canceled_once(&table).await;
 }
 
@@ -123,7 +124,11 @@ async fn ddb_conflict_storm(table: Table) {
         tokio::spawn(async move {
             let engine = engine(&table);
             if number == 0 {
-                return engine.cancel(&run(), &initiator(), "enough").await.map(drop);
+                return engine
+                    .tenant_handle(&run().tenant, &initiator())
+                    .cancel(&run().run, "enough")
+                    .await
+                    .map(drop);
             }
             // The run has one log entry, regardless of the number of appends.
             let position = loop {
@@ -173,7 +178,7 @@ async fn ddb_reply_lost_then_condition_failed(table: Table) {
     let failed = Injection { after: 1, ..Injection::forever(operation, canceled("ConditionalCheckFailed")) };
     table.connection.set([Injection::once(operation, 0, Fault::LoseReply), failed]);
 
-    engine(&table).cancel(&run(), &initiator(), "enough").await.unwrap();
+    engine(&table).tenant_handle(&run().tenant, &initiator()).cancel(&run().run, "enough").await.unwrap();
 
     let writes = table.connection.requests().iter().filter(|request| request.operation == operation).count();
     assert_eq!(writes, 2, "one retry, then a read");
@@ -190,7 +195,7 @@ async fn gsi_stale_read(table: Table) {
     let list = || store.runs(&acme, RunQuery { status: Some(status), ..RunQuery::newest(10) });
     let open = || store.open_approvals(&acme, PageQuery::first(10));
     let late = engine_at(&table, Arc::new(NextYear));
-    let sweep = async || late.sweep(&initiator()).await.unwrap();
+    let sweep = async || late.operations().sweep(&initiator()).await.unwrap();
     let stale = [
         recorded_queries(&table, Box::pin(async { assert_eq!(list().await.unwrap().runs.len(), 1) })).await,
         recorded_queries(&table, Box::pin(async { assert_eq!(open().await.unwrap().approvals.len(), 1) }))
@@ -202,7 +207,7 @@ async fn gsi_stale_read(table: Table) {
         .await,
         recorded_queries(&table, Box::pin(async { assert_eq!(sweep().await.woken, 1) })).await,
     ];
-    engine(&table).cancel(&run(), &initiator(), "enough").await.unwrap();
+    engine(&table).tenant_handle(&run().tenant, &initiator()).cancel(&run().run, "enough").await.unwrap();
     let [listed, opened, due, swept] = stale;
 
     table.connection.set(listed);

@@ -61,11 +61,11 @@ async fn start(engine: &Engine<Store>, key: &str) -> RunKey {
         input: json!({}),
         by: initiator(),
     };
-    Box::pin(engine.start(request)).await.unwrap().run
+    Box::pin(engine.admission().start(request)).await.unwrap().run
 }
 
 async fn advance(engine: &Engine<Store>, run: &RunKey) -> AdvanceResult {
-    Box::pin(engine.advance(run, &(), AdvanceLimits::default())).await.unwrap()
+    Box::pin(engine.execution().advance(run, &(), AdvanceLimits::default())).await.unwrap()
 }
 
 /// The run succeeded, with each step done once and without a resume.

@@ -1,8 +1,8 @@
-//! Which crate may use which: the diagram in `ARCHITECTURE.md`, as a table.
+//! Which crate may use which, and which part of the engine: the diagrams in `ARCHITECTURE.md`, as tables.
 
 use std::collections::BTreeSet;
 
-use crate::workspace::{Package, file, packages};
+use crate::workspace::{Package, Source, file, packages, sources};
 
 /// Each crate outside `tests/`, and the crates of the workspace it may use. Crates under `tests/` may use every crate, and
 /// no other crate may use them.
@@ -100,4 +100,46 @@ fn every_crate_inherits_the_workspace_lints() {
 /// The roles of the workspace crates that `package` uses.
 fn own_dependencies<'a>(package: &Package, all: &'a [Package]) -> Vec<&'a str> {
     all.iter().filter(|other| package.needs.contains(&other.name)).map(|other| other.role.as_str()).collect()
+}
+
+/// The parts of the engine, and the modules of the engine that each may use. `tenant_handle` is the type that every part
+/// adds operations to.
+const ENGINE_PARTS: [(&str, &[&str]); 6] = [
+    ("core", &["core", "error", "metrics"]),
+    ("tenant_handle", &["core", "error"]),
+    ("admission", &["admission", "core", "error", "tenant_handle"]),
+    ("governance", &["governance", "core", "error", "tenant_handle"]),
+    ("execution", &["execution", "governance", "core", "error"]),
+    ("operations", &["operations", "execution", "admission", "core", "error", "tenant_handle"]),
+];
+
+#[test]
+fn a_part_of_the_engine_uses_only_lower_parts() {
+    let sources = sources();
+    for (part, allowed) in ENGINE_PARTS {
+        let (directory, file) =
+            (format!("crates/engine/src/{part}/"), format!("crates/engine/src/{part}.rs"));
+        let is_of_part = |source: &&Source| source.path.starts_with(&directory) || source.path == file;
+        let of_part: Vec<_> = sources.iter().filter(is_of_part).collect();
+        assert!(!of_part.is_empty(), "the engine has no part `{part}`");
+        for Source { path, code } in of_part {
+            for used in own_modules(code) {
+                assert!(allowed.contains(&used), "{path}: `{part}` may not use `crate::{used}`");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_module_is_found_by_its_path() {
+    let code = "use crate::core::Core;\nfn f() { crate::error::g() }\n#[cfg(test)]\nmod tests { use crate::Engine; }";
+    assert_eq!(own_modules(code).collect::<Vec<_>>(), ["core", "error"]);
+    assert_eq!(own_modules("use crate::{Engine, core};").collect::<Vec<_>>(), [""], "a group has no path");
+}
+
+/// The first word after each `crate::`, outside unit tests. It is empty for a group, which no part may use.
+fn own_modules(code: &str) -> impl Iterator<Item = &str> {
+    let shipped = code.split("#[cfg(test)]").next().unwrap_or_default();
+    let behind = shipped.split("crate::").skip(1);
+    behind.map(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default())
 }

@@ -63,7 +63,7 @@ async fn waiting_request_keeps_its_key() {
 
     // The request starts when the run that it waits for ends, and does not wait for itself.
     let run = waits.json()["run"].as_str().unwrap().parse().unwrap();
-    env.engine.process_entry(&RunKey { tenant: env.acme.tenant.clone(), run }).await.unwrap();
+    env.engine.admission().process_entry(&RunKey { tenant: env.acme.tenant.clone(), run }).await.unwrap();
     end(&env, &first.json()["run"]).await;
     let started = start(&env, key, "b", &of("db1")).await;
     assert_eq!((started.status, &started.json()["run"]), (201, &waits.json()["run"]), "{}", started.text());

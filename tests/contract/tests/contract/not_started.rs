@@ -30,13 +30,13 @@ async fn accept(env: &TestEnv, key: &str) -> RunKey {
         body: json!({ "body": { "host": "db1" } }),
         start_request: None,
     };
-    env.engine.accept(event).await.unwrap().run
+    env.engine.admission().accept(event).await.unwrap().run
 }
 
 /// Accepts an event and tries to start its run.
 async fn begin(env: &TestEnv, key: &str) -> RunId {
     let run = accept(env, key).await;
-    env.engine.process_entry(&run).await.unwrap();
+    env.engine.admission().process_entry(&run).await.unwrap();
     run.run
 }
 

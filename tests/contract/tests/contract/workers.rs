@@ -23,7 +23,7 @@ async fn operators_of_every_tenant_list_all_workers() {
         env.engine.store().put_worker(worker.clone()).await.unwrap();
     }
     let by = Initiator::new(Cause::User, "root");
-    env.engine.request_drain(&busy.worker, &by, "a new release").await.unwrap();
+    env.engine.operations().request_drain(&busy.worker, &by, "a new release").await.unwrap();
 
     let seen = env.get(env.acme.key(Role::Operator), "/workers").await.json();
     let workers = seen["workers"].as_array().unwrap();

@@ -49,6 +49,6 @@ pub(super) async fn press(env: &DemoEnv, card: &FakeMessage, person: &str) -> Re
 async fn approval_status(env: &DemoEnv, card: &FakeMessage) -> Result<(ApprovalStatus, usize), CliError> {
     let token = card.button(APPROVE).and_then(|token| token.parse::<ButtonToken>().ok());
     let token = token.ok_or_else(|| CliError::Demo("the Slack card names no approval".into()))?;
-    let approval = env.engine.approval(&token.run.tenant, &token.approval).await?;
+    let approval = env.engine.governance().approval(&token.run.tenant, &token.approval).await?;
     Ok((approval.status, approval.votes.len()))
 }

@@ -59,7 +59,7 @@ pub(super) async fn bundle_of(
 ) -> Result<Vec<u8>, CliError> {
     let until = Instant::now() + WAIT_MAX;
     loop {
-        match env.engine.evidence(run).await {
+        match env.engine.operations().evidence(run).await {
             Ok((_, bytes)) => return Ok(bytes),
             Err(EngineError::NoEvidence { .. }) if Instant::now() < until => sleep(POLL_EVERY).await,
             Err(EngineError::NoEvidence { .. }) => return Err(worker.failed("built no evidence")),

@@ -27,8 +27,9 @@ pub(super) async fn play(
         "Suppose that it was the wrong team. The receipt of step 3 contains the previous values of the incident. This \
          is the plan of an undo:",
     )?;
-    narrator.show(&plan(&env.engine.undo_plan(run).await?))?;
-    let undo = env.engine.undo(run, &env.context.by_user()).await?.run;
+    let handle = env.engine.tenant_handle(&run.tenant, &env.context.by_user());
+    narrator.show(&plan(&handle.undo_plan(&run.run).await?))?;
+    let undo = handle.undo(&run.run).await?.run;
     let card = card_of(env, &undo, worker).await?;
     narrator.say(&format!(
         "ada starts the undo: {}. It changes production too, so it needs an approval:",

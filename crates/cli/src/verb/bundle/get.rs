@@ -86,8 +86,8 @@ async fn evidence_of(run: &RunKey, context: &Context) -> Result<Vec<u8>, CliErro
         // Evidence must be signed with the workers' key, never with a new one.
         Err(EngineError::NoEvidence { .. }) if has_key(&context.store) => {
             let engine = sealing_engine(context)?;
-            engine.build_evidence(run).await?;
-            Ok(engine.evidence(run).await?.1)
+            engine.operations().build_evidence(run).await?;
+            Ok(engine.operations().evidence(run).await?.1)
         }
         Err(error) => Err(error.into()),
     }

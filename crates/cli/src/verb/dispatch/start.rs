@@ -65,7 +65,7 @@ async fn of_all_on<S: Store>(engine: &Engine<S>, context: &Context) -> Result<u6
     let mut status_line = StatusLine::new(context);
     let mut done = None;
     loop {
-        let (announced, rest) = engine.start_part(&DispatchScope::All, &by, done).await?;
+        let (announced, rest) = engine.operations().start_part(&DispatchScope::All, &by, done).await?;
         if rest.is_none() {
             return Ok(announced);
         }

@@ -67,5 +67,5 @@ async fn of_all_on<S: Store>(
     args: &Args,
     context: &Context,
 ) -> Result<Stopped, CliError> {
-    Ok(engine.stop_dispatch(&DispatchScope::All, &context.by_user(), &args.reason).await?.into())
+    Ok(engine.operations().stop_dispatch(&DispatchScope::All, &context.by_user(), &args.reason).await?.into())
 }

@@ -60,7 +60,7 @@ async fn run_on<S: Store>(
     args: &Args,
     context: &Context,
 ) -> Result<ExitStatus, CliError> {
-    let asked = engine.request_drain(&args.worker, &context.by_user(), &args.reason).await?;
+    let asked = engine.operations().request_drain(&args.worker, &context.by_user(), &args.reason).await?;
     let (record, end) = if args.no_wait {
         (asked, End::NotWaitedFor)
     } else {
@@ -100,7 +100,7 @@ async fn wait_until_stopped<S: Store>(
         };
         status_line.set(&status);
         sleep(LOOK_EVERY).await;
-        let now = engine.worker(&record.worker).await?;
+        let now = engine.operations().worker(&record.worker).await?;
         if now.revision != record.revision {
             changed_at = Instant::now();
         }

@@ -6,11 +6,12 @@ use domain::access::NOTE_CHARS_MAX;
 use domain::failure::bounded;
 use domain::tenant::{Caps, Person, check_people};
 use domain::{ApiKey, Digest, GroupName, KeyId, PersonId, Roles, Tenant, TenantId, Timestamp, json};
-use store::{KeyPage, PageQuery, Store, Write};
+use store::{Cursor, KeyPage, PageQuery, Store, Write};
 
-use crate::Engine;
-use crate::commit::ROUNDS_MAX;
+use crate::core::commit::ROUNDS_MAX;
 use crate::error::EngineError;
+use crate::governance::GovernanceService;
+use crate::tenant_handle::TenantHandle;
 
 /// A DynamoDB item holds at most 400 KB; a thousand users take less than this.
 const TENANT_BYTES_MAX: usize = 256 * 1024;
@@ -38,25 +39,38 @@ pub struct NewApiKey {
     pub expires_at: Option<Timestamp>,
 }
 
-impl<S: Store> Engine<S> {
-    pub async fn tenant_settings(&self, tenant: &TenantId) -> Result<Option<Tenant>, EngineError> {
-        Ok(self.retry_busy(|| self.store.tenant(tenant)).await?)
+impl<S: Store> GovernanceService<'_, S> {
+    /// The settings of a tenant; defaults if it has none.
+    pub async fn tenant(self, tenant: &TenantId) -> Result<Tenant, EngineError> {
+        let settled = self.core.retry_busy(|store| store.tenant(tenant)).await?;
+        Ok(settled.unwrap_or_else(|| Tenant::new(tenant.clone())))
+    }
+
+    pub async fn api_key(self, tenant: &TenantId, id: &KeyId) -> Result<Option<ApiKey>, EngineError> {
+        Ok(self.core.retry_busy(|store| store.key(tenant, id)).await?)
+    }
+}
+
+impl<S: Store> TenantHandle<S> {
+    /// The settings of the tenant; defaults if it has none.
+    pub async fn tenant(&self) -> Result<Tenant, EngineError> {
+        GovernanceService::new(&self.core).tenant(&self.tenant).await
+    }
+
+    pub async fn tenant_settings(&self) -> Result<Option<Tenant>, EngineError> {
+        Ok(self.core.retry_busy(|store| store.tenant(&self.tenant)).await?)
     }
 
     /// Changes the settings, unless they were changed since the caller read them, or two users would share an
     /// identity.
-    pub async fn update_tenant(
-        &self,
-        tenant: &TenantId,
-        settle: TenantUpdate,
-    ) -> Result<Tenant, EngineError> {
-        let stands = self.tenant_settings(tenant).await?;
-        let changed = || EngineError::TenantChanged { tenant: tenant.clone() };
+    pub async fn update_tenant(&self, settle: TenantUpdate) -> Result<Tenant, EngineError> {
+        let stands = self.tenant_settings().await?;
+        let changed = || EngineError::TenantChanged { tenant: self.tenant.clone() };
         if stands.as_ref().map(|stands| stands.revision) != settle.seen {
             return Err(changed());
         }
         let revision = settle.seen.map_or(0, |seen| seen.saturating_add(1));
-        let stands = stands.unwrap_or_else(|| Tenant::new(tenant.clone()));
+        let stands = stands.unwrap_or_else(|| Tenant::new(self.tenant.clone()));
         let TenantUpdate { caps, people, groups, .. } = settle;
         let wanted = Tenant { caps, people, groups, revision, ..stands };
         let (bytes, most) = (json::canonical(&wanted).len(), TENANT_BYTES_MAX);
@@ -64,18 +78,18 @@ impl<S: Store> Engine<S> {
             return Err(EngineError::TenantTooLarge { bytes, most });
         }
         check_people(&wanted.people, &wanted.groups)?;
-        match self.retry_busy(|| self.store.put_tenant(wanted.clone())).await? {
+        match self.core.retry_busy(|store| store.put_tenant(wanted.clone())).await? {
             Write::Committed => Ok(wanted),
             // An own write whose reply was lost is no conflict.
-            Write::Superseded if self.tenant_settings(tenant).await?.as_ref() == Some(&wanted) => Ok(wanted),
+            Write::Superseded if self.tenant_settings().await?.as_ref() == Some(&wanted) => Ok(wanted),
             Write::Superseded => Err(changed()),
         }
     }
 
-    pub async fn make_key(&self, tenant: &TenantId, new: NewApiKey) -> Result<ApiKey, EngineError> {
+    pub async fn make_key(&self, new: NewApiKey) -> Result<ApiKey, EngineError> {
         let NewApiKey { id, secret, person, roles, note, expires_at } = new;
         let key = ApiKey {
-            tenant: tenant.clone(),
+            tenant: self.tenant.clone(),
             id,
             person,
             roles,
@@ -86,28 +100,33 @@ impl<S: Store> Engine<S> {
             revoked_at: None,
             revision: 0,
         };
-        match self.retry_busy(|| self.store.put_key(key.clone())).await? {
+        match self.core.retry_busy(|store| store.put_key(key.clone())).await? {
             Write::Committed => Ok(key),
-            Write::Superseded if self.api_key(tenant, &key.id).await?.as_ref() == Some(&key) => Ok(key),
+            Write::Superseded if self.api_key(&key.id).await?.as_ref() == Some(&key) => Ok(key),
             Write::Superseded => Err(EngineError::KeyTaken { key: key.id }),
         }
     }
 
-    pub async fn api_keys(&self, tenant: &TenantId, query: PageQuery) -> Result<KeyPage, EngineError> {
-        Ok(self.retry_busy(|| self.store.keys(tenant, query.clone())).await?)
+    pub async fn keys(&self, after: Option<Cursor>, limit: u32) -> Result<KeyPage, EngineError> {
+        let query = PageQuery { after, limit };
+        Ok(self.core.retry_busy(|store| store.keys(&self.tenant, query.clone())).await?)
+    }
+
+    async fn api_key(&self, id: &KeyId) -> Result<Option<ApiKey>, EngineError> {
+        GovernanceService::new(&self.core).api_key(&self.tenant, id).await
     }
 
     /// Revokes a key. Revoking it again has no effect.
-    pub async fn revoke_key(&self, tenant: &TenantId, id: &KeyId) -> Result<ApiKey, EngineError> {
+    pub async fn revoke_key(&self, id: &KeyId) -> Result<ApiKey, EngineError> {
         let unknown = || EngineError::NoApiKey { key: id.clone() };
         for _ in 0..ROUNDS_MAX {
-            let key = self.api_key(tenant, id).await?.ok_or_else(unknown)?;
+            let key = self.api_key(id).await?.ok_or_else(unknown)?;
             if key.revoked_at.is_some() {
                 return Ok(key);
             }
             let revision = key.revision.saturating_add(1);
             let revoked = ApiKey { revoked_at: Some(self.now()), revision, ..key };
-            if self.retry_busy(|| self.store.put_key(revoked.clone())).await? == Write::Committed {
+            if self.core.retry_busy(|store| store.put_key(revoked.clone())).await? == Write::Committed {
                 return Ok(revoked);
             }
         }

@@ -12,9 +12,10 @@ use domain::{Initiator, RunKey, TenantId};
 use store::{Store, StoreError};
 use tokio::time::{Instant, timeout};
 
-use crate::Engine;
+use crate::admission::AdmissionService;
+use crate::core::journal;
 use crate::error::{EngineError, error_chain};
-use crate::journal;
+use crate::operations::OperationsService;
 
 /// How many runs one sweep processes; the rest stay due.
 const SWEEP_MAX: u32 = 500;
@@ -42,13 +43,14 @@ pub struct SweepResult {
     pub scheduled: u32,
 }
 
-impl<S: Store> Engine<S> {
+impl<S: Store> OperationsService<'_, S> {
     /// Starts scheduled runs, sends messages that a process left unsent when it died after its commit, and wakes due
     /// runs. A failing part does not stop the others; the error is returned after all were tried. The part that may
     /// take longest comes last.
-    pub async fn sweep(&self, by: &Initiator) -> Result<SweepResult, EngineError> {
-        let scheduled = in_time("start scheduled runs", Box::pin(self.start_due_schedules(SWEEP_MAX))).await;
-        let left = async { Ok(self.retry_busy(|| self.store.flush(self.now(), FLUSH_MAX)).await?) };
+    pub async fn sweep(self, by: &Initiator) -> Result<SweepResult, EngineError> {
+        let schedules = AdmissionService::new(self.core).start_due_schedules(SWEEP_MAX);
+        let scheduled = in_time("start scheduled runs", Box::pin(schedules)).await;
+        let left = async { Ok(self.core.retry_busy(|store| store.flush(self.core.now(), FLUSH_MAX)).await?) };
         let sent = in_time("send unsent messages", Box::pin(left)).await;
         let woken = noted("wake due runs", Box::pin(self.wake_due(by)).await);
         Ok(SweepResult { sent: sent?, woken: woken?, scheduled: scheduled? })
@@ -56,7 +58,7 @@ impl<S: Store> Engine<S> {
 
     /// Wakes due runs; returns how many. It stops before the function's timeout, because a function that is cut off
     /// counts as failed; the rest stay due.
-    async fn wake_due(&self, by: &Initiator) -> Result<u32, EngineError> {
+    async fn wake_due(self, by: &Initiator) -> Result<u32, EngineError> {
         let due = self.due().await?;
         // The limit counts from here, so that a sweep with a slow read still wakes some.
         let until = Instant::now() + PART_MAX;
@@ -70,7 +72,7 @@ impl<S: Store> Engine<S> {
                 );
                 break;
             }
-            match self.decide(&run, by, &Wake).await {
+            match self.core.decide(&run, by, &Wake).await {
                 Ok(why) => {
                     journal::woken(&run, why);
                     woken += 1;
@@ -87,11 +89,11 @@ impl<S: Store> Engine<S> {
     }
 
     /// The longest overdue runs of crowding tenants, and the longest overdue runs of all others.
-    async fn due(&self) -> Result<Vec<RunKey>, EngineError> {
-        let now = self.now();
+    async fn due(self) -> Result<Vec<RunKey>, EngineError> {
+        let now = self.core.now();
         let (mut due, mut crowd) = (Vec::new(), BTreeSet::new());
         for look in 1..=LOOKS_MAX {
-            let found = self.retry_busy(|| self.store.due_excluding(&crowd, now, SWEEP_MAX)).await?;
+            let found = self.core.retry_busy(|store| store.due_excluding(&crowd, now, SWEEP_MAX)).await?;
             let crowding = crowding(&found);
             if crowding.is_empty() || look == LOOKS_MAX {
                 due.extend(found);

@@ -8,19 +8,19 @@ use serde_json::Value;
 use store::{BlobKind, Store};
 use workflow::CompiledPlan;
 
-use crate::Engine;
+use crate::core::Core;
 use crate::error::EngineError;
 
-impl<S: Store> Engine<S> {
+impl<S: Store> Core<S> {
     /// Stores a plan, so that runs can be started from it.
-    pub async fn put_plan(&self, tenant: &TenantId, plan: &Plan) -> Result<(), EngineError> {
+    pub(crate) async fn put_plan(&self, tenant: &TenantId, plan: &Plan) -> Result<(), EngineError> {
         let hash = plan.hash();
         if self.plans.has(tenant, &hash) {
             return Ok(());
         }
         let compiled = CompiledPlan::compile(plan.clone())
             .map_err(|error| EngineError::BadPlan { plan: hash, why: error.to_string() })?;
-        self.retry_busy(|| self.store.put_plan(tenant, plan)).await?;
+        self.retry_busy(|store| store.put_plan(tenant, plan)).await?;
         self.plans.put(tenant, hash, Arc::new(compiled));
         Ok(())
     }
@@ -37,7 +37,7 @@ impl<S: Store> Engine<S> {
             return Ok((Payload::Inline(value.clone()), fingerprint));
         }
         let blob =
-            self.retry_busy(|| self.store.put_blob(BlobKind::Payloads, tenant, canonical.clone())).await?;
+            self.retry_busy(|store| store.put_blob(BlobKind::Payloads, tenant, canonical.clone())).await?;
         Ok((Payload::Blob(blob), fingerprint))
     }
 
@@ -49,7 +49,7 @@ impl<S: Store> Engine<S> {
                     payload: Fingerprint { sha256: blob.sha256, bytes: blob.bytes },
                 };
                 let bytes = self
-                    .retry_busy(|| self.store.blob(BlobKind::Payloads, tenant, blob))
+                    .retry_busy(|store| store.blob(BlobKind::Payloads, tenant, blob))
                     .await?
                     .ok_or_else(missing)?;
                 json::parse(&bytes)

@@ -3,12 +3,14 @@
 use std::iter;
 use std::time::Duration;
 
-use domain::{Approval, Command, Decision, Draft, Initiator, Job, Live, OpId, Outgoing, RunKey, RunRecord};
+use domain::{
+    Approval, Command, Decision, Draft, InboxEntry, Initiator, Job, Live, OpId, Outgoing, RunKey, RunRecord,
+};
 use store::{Store, StoreError, Write, jitter};
 
+use crate::core::journal::Move;
+use crate::core::{Core, Loaded};
 use crate::error::EngineError;
-use crate::journal::Move;
-use crate::{Engine, Loaded};
 
 /// How often a decision is made again after a conflict. Each conflict means that another process made progress.
 pub(crate) const ROUNDS_MAX: u32 = 32;
@@ -29,15 +31,24 @@ pub(crate) enum Committed {
     Overtaken(Loaded),
 }
 
-impl<S: Store> Engine<S> {
+impl<S: Store> Core<S> {
     pub(crate) async fn load(&self, run: &RunKey) -> Result<Loaded, EngineError> {
         let record = self.record(run).await?;
         self.with_plan(record).await
     }
 
-    async fn record(&self, run: &RunKey) -> Result<RunRecord, EngineError> {
-        let record = self.retry_busy(|| self.store.load(run)).await?;
+    pub(crate) async fn record(&self, run: &RunKey) -> Result<RunRecord, EngineError> {
+        let record = self.retry_busy(|store| store.load(run)).await?;
         record.ok_or_else(|| EngineError::NoRun { run: run.clone() })
+    }
+
+    /// Why `run` does not exist: nothing was to start it, or its inbox entry has not.
+    pub(crate) async fn no_run(&self, run: RunKey) -> EngineError {
+        match self.retry_busy(|store| store.entry(&run)).await {
+            Ok(Some(InboxEntry { status, .. })) => EngineError::NotStarted { run, status },
+            Ok(None) => EngineError::NoRun { run },
+            Err(error) => error.into(),
+        }
     }
 
     /// A draft of the loaded run.
@@ -102,14 +113,17 @@ impl<S: Store> Engine<S> {
     }
 
     /// Repeats a request while the store is busy.
-    pub(crate) async fn retry_busy<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<T, StoreError>
+    pub(crate) async fn retry_busy<'s, T, F>(
+        &'s self,
+        mut ask: impl FnMut(&'s S) -> F,
+    ) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, StoreError>>,
     {
         // Seeds the jitter with a new operation id, so that callers do not retry in lockstep.
         let mut delays = iter::once_with(|| self.ops.next()).flat_map(delays);
         loop {
-            match ask().await {
+            match ask(&self.store).await {
                 Err(error @ (StoreError::Busy { .. } | StoreError::Unknown { .. })) => {
                     wait(&mut delays, error).await?;
                 }

@@ -10,12 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::{Millis, TenantId};
-use store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::Engine;
 use crate::error::EngineError;
 
 /// Jobs of all tenants together. Each is a thread that shares the cores with running steps.
@@ -84,19 +82,8 @@ impl Drop for Waiting {
     }
 }
 
-impl<S: Store> Engine<S> {
-    /// Runs `job` of `tenant`. The job is passed a function that returns true when it should stop.
-    pub(crate) async fn policy_pool<T: Send + 'static>(
-        &self,
-        tenant: &TenantId,
-        job: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
-    ) -> Result<T, EngineError> {
-        self.policy_pool.run(tenant, job).await
-    }
-}
-
 impl PolicyPool {
-    /// Runs `job` in this pool.
+    /// Runs `job` of `tenant`. The job is passed a function that returns true when it should stop.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         tenant: &TenantId,
@@ -129,24 +116,9 @@ impl PolicyPool {
 mod tests {
     use std::time::Duration;
 
-    use connectors::ToolRegistry;
-    use store::{SqliteOptions, SqliteStore, SystemClock};
     use tokio::time::{Instant, advance};
 
     use super::*;
-    use crate::{EngineParts, Timing};
-
-    fn engine() -> Arc<Engine<SqliteStore>> {
-        Arc::new(Engine::new(EngineParts {
-            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: ToolRegistry::default(),
-            clock: Arc::new(SystemClock),
-            me: "w".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: None,
-        }))
-    }
 
     fn tenant(name: &str) -> TenantId {
         name.parse().unwrap()
@@ -189,19 +161,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_evaluation_that_does_not_stop_keeps_its_permit() {
-        let engine = engine();
+        let pool = Arc::new(PolicyPool::default());
         let (end, ends) = std::sync::mpsc::channel::<()>();
         let asking = {
-            let engine = Arc::clone(&engine);
+            let pool = Arc::clone(&pool);
             let job = move |_: &dyn Fn() -> bool| ends.recv().is_ok();
-            tokio::spawn(async move { engine.policy_pool(&tenant("acme"), job).await })
+            tokio::spawn(async move { pool.run(&tenant("acme"), job).await })
         };
         while !asking.is_finished() {
             advance(Duration::from_secs(1)).await;
         }
         let told = asking.await.unwrap();
         assert!(matches!(told, Err(EngineError::PolicyBusy { .. })), "{told:?}");
-        let permit = |name| engine.policy_pool.of(&tenant(name)).available_permits();
+        let permit = |name| pool.of(&tenant(name)).available_permits();
         assert_eq!((permit("acme"), permit("umbrella")), (0, 1));
         drop(end);
     }

@@ -7,8 +7,8 @@ use domain::{Digest, RunRecord, TenantId};
 use store::Store;
 use workflow::CompiledPlan;
 
+use crate::core::{Core, Loaded};
 use crate::error::EngineError;
-use crate::{Engine, Loaded};
 
 /// A worker sees a few workflows repeatedly; this many plans take a few megabytes.
 const PLANS_MAX: usize = 256;
@@ -38,7 +38,7 @@ impl PlanCache {
     }
 }
 
-impl<S: Store> Engine<S> {
+impl<S: Store> Core<S> {
     pub(crate) async fn with_plan(&self, record: RunRecord) -> Result<Loaded, EngineError> {
         let plan = self.plan_of(&record).await?;
         self.with_approval(record, plan).await
@@ -52,7 +52,7 @@ impl<S: Store> Engine<S> {
         plan: Arc<CompiledPlan>,
     ) -> Result<Loaded, EngineError> {
         let approval = match record.live.approval() {
-            Some(id) => self.retry_busy(|| self.store.approval(&record.key.tenant, id)).await?,
+            Some(id) => self.retry_busy(|store| store.approval(&record.key.tenant, id)).await?,
             None => None,
         };
         Ok(Loaded { record, plan, approval })
@@ -72,7 +72,7 @@ impl<S: Store> Engine<S> {
             return Ok(plan);
         }
         let missing = || EngineError::NoPlan { tenant: tenant.clone(), plan: hash };
-        let plan = self.retry_busy(|| self.store.plan(tenant, &hash)).await?.ok_or_else(missing)?;
+        let plan = self.retry_busy(|store| store.plan(tenant, &hash)).await?.ok_or_else(missing)?;
         let plan = CompiledPlan::compile(plan)
             .map_err(|error| EngineError::BadPlan { plan: hash, why: error.to_string() })?;
         let plan = Arc::new(plan);
