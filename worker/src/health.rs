@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use domain::{QueueName, RunKey};
 use engine::metrics;
+use parking_lot::Mutex;
 
 use crate::job_runner::JobProgress;
 
@@ -108,7 +108,7 @@ impl WorkerHealth {
 
     /// The processing of a message about `run` ended.
     pub(crate) fn ended(&self, run: RunKey, went: JobProgress) {
-        let mut nowhere = self.nowhere.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nowhere = self.nowhere.lock();
         nowhere.quiet = 0;
         match went {
             JobProgress::Made => nowhere.runs.clear(),
@@ -126,21 +126,21 @@ impl WorkerHealth {
 
     /// Stores a check.
     pub(crate) fn remember(&self, look: HealthCheck) {
-        let mut nowhere = self.nowhere.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nowhere = self.nowhere.lock();
         nowhere.quiet += 1;
         // The runs that failed here were processed by other workers.
         if nowhere.quiet > CHECKS {
             nowhere.runs.clear();
         }
         drop(nowhere);
-        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looks = self.looks.lock();
         looks.push(look);
         let old = looks.len().saturating_sub(CHECKS);
         looks.drain(..old);
     }
 
     pub fn status(&self) -> HealthStatus {
-        let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let looks = self.looks.lock();
         let judged = QueueName::ALL.into_iter().map(|queue| {
             let seen: Vec<QueueCheck> = looks.iter().map(|look| look[registration(queue)]).collect();
             judge(queue, &seen)
@@ -153,7 +153,7 @@ impl WorkerHealth {
 
     /// Whether received messages are processed.
     fn getting_on(&self) -> HealthStatus {
-        let nowhere = self.nowhere.lock().unwrap_or_else(PoisonError::into_inner);
+        let nowhere = self.nowhere.lock();
         if nowhere.runs.len() < FAILED_RUNS {
             return HealthStatus::Healthy;
         }

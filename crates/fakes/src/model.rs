@@ -3,7 +3,7 @@
 //! A prompt without a recorded answer gets status 400, so a test cannot pass with an invented answer.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -11,10 +11,11 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::server::{ErrorReply, FakeFaults, Server, locked};
+use crate::server::{ErrorReply, FakeFaults, Server};
 
 /// The valid API key.
 pub const KEY: &str = "model-key-1";
@@ -85,7 +86,7 @@ impl Model {
 
     /// The bodies of all requests.
     pub fn requests(&self) -> Vec<Value> {
-        locked(&self.state).requests.clone()
+        self.state.lock().requests.clone()
     }
 }
 
@@ -115,7 +116,7 @@ async fn converse(
     axum::Json(body): axum::Json<Value>,
 ) -> Result<Response, ErrorReply> {
     let prompt = body["messages"][0]["content"][0]["text"].as_str().unwrap_or_default().to_owned();
-    let recording = locked(&state).answer(&headers, body, &prompt)?;
+    let recording = state.lock().answer(&headers, body, &prompt)?;
     Ok(axum::Json(json!({
         "output": { "message": { "role": "assistant", "content": [{ "text": recording.text }] } },
         "stopReason": "end_turn",
@@ -137,7 +138,7 @@ async fn complete(
     let messages = body["messages"].as_array().cloned().unwrap_or_default();
     let prompt =
         messages.last().and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned();
-    let recording = locked(&state).answer(&headers, body.clone(), &prompt)?;
+    let recording = state.lock().answer(&headers, body.clone(), &prompt)?;
     Ok(axum::Json(json!({
         "id": "chatcmpl-1",
         "object": "chat.completion",

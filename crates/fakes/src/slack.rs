@@ -14,11 +14,12 @@ mod tests;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -131,11 +132,6 @@ pub struct FakeSlack {
 
 type Shared = Arc<Mutex<State>>;
 
-/// A poisoned lock is fine: the state is consistent between two requests.
-fn lock(state: &Shared) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl FakeSlack {
     /// Starts a workspace with the default settings on a free port.
     pub async fn start() -> io::Result<Self> {
@@ -164,55 +160,55 @@ impl FakeSlack {
 
     /// Sends the page's callbacks to `url` from now on.
     pub fn set_callback(&self, url: &str) {
-        lock(&self.state).settings.callback = Some(url.to_owned());
+        self.state.lock().settings.callback = Some(url.to_owned());
     }
 
     /// All messages, oldest first.
     pub fn messages(&self) -> Vec<FakeMessage> {
-        lock(&self.state).messages.clone()
+        self.state.lock().messages.clone()
     }
 
     pub fn message(&self, place: &str) -> Option<FakeMessage> {
-        lock(&self.state).message(place).cloned()
+        self.state.lock().message(place).cloned()
     }
 
     pub fn delete(&self, place: &str) {
-        lock(&self.state).messages.retain(|message| message.place() != place);
+        self.state.lock().messages.retain(|message| message.place() != place);
     }
 
     /// All open modals.
     pub fn views(&self) -> Vec<View> {
-        lock(&self.state).views.clone()
+        self.state.lock().views.clone()
     }
 
     /// The bodies that were posted to response URLs.
     pub fn answers(&self) -> Vec<Value> {
-        lock(&self.state).answers.clone()
+        self.state.lock().answers.clone()
     }
 
     /// The number of API requests.
     pub fn calls(&self) -> usize {
-        lock(&self.state).calls
+        self.state.lock().calls
     }
 
     /// Queues a fault for the next API request without one.
     pub fn inject(&self, fault: FakeSlackFault) {
-        lock(&self.state).faults.push_back(fault);
+        self.state.lock().faults.push_back(fault);
     }
 
     /// The request that Slack sends when a user presses a button. `None` if the button does not exist.
     pub fn press(&self, press: &ButtonPress<'_>) -> Option<Callback> {
-        lock(&self.state).press(press)
+        self.state.lock().press(press)
     }
 
     /// The request that Slack sends when a user uses a shortcut. `None` if the message does not exist.
     pub fn use_shortcut(&self, used: &ShortcutUse<'_>) -> Option<Callback> {
-        lock(&self.state).use_shortcut(used)
+        self.state.lock().use_shortcut(used)
     }
 
     /// The request that Slack sends when a user submits a modal. `None` if the user has no such modal.
     pub fn submit_view(&self, submission: &Submission<'_>) -> Option<Callback> {
-        lock(&self.state).submit(submission)
+        self.state.lock().submit(submission)
     }
 }
 

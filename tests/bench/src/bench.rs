@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use connectors::ToolRegistry;
@@ -13,6 +13,7 @@ use domain::{
 };
 use engine::{Engine, EngineParts, EvidenceSigner, StartRun, Timing};
 use evidence::SigningKey;
+use parking_lot::Mutex;
 use serde_json::json;
 use store::sqlite::Usage;
 use store::{
@@ -77,16 +78,12 @@ impl Intercept for FinishObserver {
     }
 
     async fn after(&self, ended: Option<RunKey>) -> Result<(), StoreError> {
-        let ended = ended.and_then(|run| lock(&self.in_flight_runs).remove(&run));
+        let ended = ended.and_then(|run| self.in_flight_runs.lock().remove(&run));
         if let Some((began, _room)) = ended {
-            lock(&self.took).push(began.elapsed());
+            self.took.lock().push(began.elapsed());
         }
         Ok(())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A file with runs.
@@ -202,7 +199,7 @@ impl Bench {
 
     async fn window(&mut self, runs: u32) -> Result<Measured, String> {
         self.checkpoint().await?;
-        lock(&self.observer.took).clear();
+        self.observer.took.lock().clear();
         let row_bytes = self.row_bytes()?;
         let (usage, bytes, cpu, began) = (self.store.usage(), self.bytes(), machine::cpu_s(), Instant::now());
         let first = self.started;
@@ -210,7 +207,7 @@ impl Bench {
         let (took, cpu_s) = (began.elapsed(), machine::cpu_s() - cpu);
         let Usage { commits, rows, .. } = self.store.usage();
         self.checkpoint().await?;
-        let mut took_each = std::mem::take(&mut *lock(&self.observer.took));
+        let mut took_each = std::mem::take(&mut *self.observer.took.lock());
         took_each.sort_unstable();
         Ok(Measured {
             load: Load { runs, ..self.load },
@@ -261,7 +258,7 @@ impl Bench {
                 tenant: start_command.tenant.clone(),
                 run: RunId::derive(&start_command.tenant, &start_command.key),
             };
-            lock(&self.observer.in_flight_runs).insert(run, (Instant::now(), permit));
+            self.observer.in_flight_runs.lock().insert(run, (Instant::now(), permit));
             let engine = Arc::clone(&self.engine);
             tokio::spawn(async move {
                 if let Err(error) = engine.admission().start(start_command).await {

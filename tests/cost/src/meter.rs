@@ -1,8 +1,9 @@
 //! Counts every AWS request by kind, and the round trips that tasks wait for.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::task::Id;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,7 +96,7 @@ pub(crate) struct Meter {
 impl Meter {
     /// Records a sent request. Concurrent requests of a task are one round trip.
     pub(crate) fn sent(&self) {
-        if let Some(task) = self.counters().task() {
+        if let Some(task) = self.counters.lock().task() {
             task.depth += 1;
             if task.depth == 1 {
                 task.trips += 1;
@@ -106,7 +107,7 @@ impl Meter {
 
     /// Records the answer to a request.
     pub(crate) fn answered(&self, write_kind: WriteKind) {
-        let mut counters = self.counters();
+        let mut counters = self.counters.lock();
         let Some(task) = counters.task() else { return };
         task.depth = task.depth.saturating_sub(1);
         if !write_kind.commits {
@@ -120,13 +121,13 @@ impl Meter {
 
     /// Records that this task deleted a message.
     pub(crate) fn deleted(&self) {
-        if let Some(task) = self.counters().task() {
+        if let Some(task) = self.counters.lock().task() {
             task.deleted = true;
         }
     }
 
     pub(crate) fn add(&self, kind: Kind, tally: Tally) {
-        let mut counters = self.counters();
+        let mut counters = self.counters.lock();
         let sum = counters.tallies.entry(kind).or_default();
         sum.requests += tally.requests;
         sum.failed += tally.failed;
@@ -136,11 +137,7 @@ impl Meter {
 
     /// Returns the counters and resets them.
     pub(crate) fn take(&self) -> Counters {
-        std::mem::take(&mut *self.counters())
-    }
-
-    fn counters(&self) -> MutexGuard<'_, Counters> {
-        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut *self.counters.lock())
     }
 }
 

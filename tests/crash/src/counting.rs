@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
@@ -46,17 +48,13 @@ impl CountingService {
     }
 
     pub fn counts(&self) -> Counts {
-        lock(&self.counts).clone()
+        self.counts.lock().clone()
     }
-}
-
-fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn answer(mut stream: &TcpStream, counts: &Mutex<Counts>, on_request: &impl Fn(u32)) -> std::io::Result<()> {
     let key = read_request(stream)?;
-    let mut state = lock(counts);
+    let mut state = counts.lock();
     let requests = state.requests.entry(key.clone()).or_default();
     *requests += 1;
     let requests = *requests;

@@ -1,7 +1,7 @@
 //! A proxy between a program and AWS that forwards every request and records the IAM actions it needs.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
 use fakes::server::{FakeFaults, Server};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::gateway::client;
@@ -55,7 +56,7 @@ impl RecordingProxy {
     }
 
     pub fn recorded(&self) -> RecordedRequests {
-        self.state.recorded.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state.recorded.lock().clone()
     }
 }
 
@@ -85,7 +86,7 @@ async fn forward(
     if let Some(length) = length {
         response = response.header("content-length", length);
     }
-    let mut recorded = state.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut recorded = state.recorded.lock();
     match headers.get("x-amz-target").and_then(|target| target.to_str().ok()) {
         Some(target) => recorded.record_json(target, &serde_json::from_slice(&body).unwrap_or_default()),
         None => recorded.record_s3(&method, uri.path(), &headers, status.as_u16()),

@@ -1,8 +1,9 @@
 //! The fault layer: numbers every call and injects the planned faults.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use domain::{Cause, Draft, Initiator, Millis, OpId, RunKey, Stamp};
+use parking_lot::Mutex;
 use serde::Serialize;
 use store::{Clock, Intercept, Ledger as _, SqliteStore, StoreCall, StoreError};
 use tokio::sync::Notify;
@@ -64,7 +65,7 @@ impl Faults {
 
     /// Numbers the call and returns its planned fault.
     fn number(&self, node: &str, name: &str) -> Option<FaultKind> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let call = state.calls;
         state.calls += 1;
         let kind = state.planned.iter().find(|point| point.call == call).map(|point| point.kind);
@@ -74,26 +75,22 @@ impl Faults {
         kind
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn calls(&self) -> u32 {
-        self.lock().calls
+        self.state.lock().calls
     }
 
     /// The number of planned faults that were injected.
     pub(crate) fn reached(&self) -> u32 {
-        self.lock().reached
+        self.state.lock().reached
     }
 
     /// Every call, in order.
     pub(crate) fn trace(&self) -> Vec<String> {
-        self.lock().trace.clone()
+        self.state.lock().trace.clone()
     }
 
     fn rival(&self) -> u32 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.rivals += 1;
         state.rivals
     }
@@ -146,7 +143,7 @@ impl Node {
     pub(crate) async fn death(&self) {
         loop {
             let notice = self.life.death.notified();
-            if *self.life.dead.lock().unwrap_or_else(PoisonError::into_inner) {
+            if *self.life.dead.lock() {
                 return;
             }
             notice.await;
@@ -155,18 +152,18 @@ impl Node {
 
     /// Crashes the node. The future never resolves, so the caller stops here.
     async fn die(&self) -> std::convert::Infallible {
-        *self.life.dead.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.life.dead.lock() = true;
         self.life.death.notify_waiters();
         std::future::pending().await
     }
 
     /// Blocks calls and replies while the node is frozen, and for ever after a crash.
     async fn awake(&self) {
-        if *self.life.dead.lock().unwrap_or_else(PoisonError::into_inner) {
+        if *self.life.dead.lock() {
             std::future::pending::<()>().await;
         }
         loop {
-            let until = *self.life.frozen_until.lock().unwrap_or_else(PoisonError::into_inner);
+            let until = *self.life.frozen_until.lock();
             match until {
                 Some(until) if until > Instant::now() => sleep_until(until).await,
                 Some(_) | None => return,
@@ -192,8 +189,7 @@ impl Node {
                 None => Err(CallFailed::Rejected),
             },
             Some(FaultKind::Frozen) => {
-                *self.life.frozen_until.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Some(Instant::now() + self.freeze.std());
+                *self.life.frozen_until.lock() = Some(Instant::now() + self.freeze.std());
                 self.awake().await;
                 Ok(PendingCall(kind))
             }

@@ -5,7 +5,7 @@
 //! second effect.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,6 +16,7 @@ use domain::{
     IdempotencyKey, Millis, Reversibility, ToolName,
 };
 use engine::{Again, ApprovalNotifier, NotifyFailure};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
@@ -67,16 +68,12 @@ enum Reply {
 }
 
 impl FakeService {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn effects(&self) -> BTreeMap<IdempotencyKey, u32> {
-        self.lock().effects.clone()
+        self.state.lock().effects.clone()
     }
 
     pub(crate) fn cards(&self) -> BTreeMap<ApprovalId, ApprovalStatus> {
-        self.lock().cards.clone()
+        self.state.lock().cards.clone()
     }
 
     /// Sends a request. It arrives even if the sender crashes.
@@ -99,7 +96,7 @@ impl FakeService {
     }
 
     fn accept(&self, request: &Request) -> Result<(), Reply> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let asked = state.requests.entry(request.key.clone()).or_default();
         *asked += 1;
         if u64::from(*asked) <= request.fails {
@@ -114,7 +111,7 @@ impl FakeService {
     }
 
     fn carry_out(&self, request: &Request) -> Reply {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(accepted) = state.accepted.get_mut(&request.key) {
             *accepted -= 1;
         }
@@ -138,7 +135,7 @@ impl FakeService {
 
     /// Revokes the credentials issued below `fence`.
     fn revoke(&self, key: &IdempotencyKey, fence: Fence) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let below = state.revoked_below.entry(key.clone()).or_default();
         *below = fence.max(*below);
     }
@@ -147,7 +144,7 @@ impl FakeService {
     async fn drained(&self, key: &IdempotencyKey) {
         loop {
             let moved = self.moved.notified();
-            if self.lock().accepted.get(key).is_none_or(|accepted| *accepted == 0) {
+            if self.state.lock().accepted.get(key).is_none_or(|accepted| *accepted == 0) {
                 return;
             }
             moved.await;
@@ -155,7 +152,7 @@ impl FakeService {
     }
 
     fn happened(&self, key: &IdempotencyKey) -> bool {
-        self.lock().effects.get(key).is_some_and(|count| *count > 0)
+        self.state.lock().effects.get(key).is_some_and(|count| *count > 0)
     }
 }
 
@@ -302,7 +299,7 @@ impl ApprovalNotifier for FakeNotifier {
             again: Again::After(None),
         };
         let pass = self.node.enter("people.show", None).await.map_err(lost)?;
-        self.service.lock().cards.insert(approval.id.clone(), approval.status);
+        self.service.state.lock().cards.insert(approval.id.clone(), approval.status);
         self.node.leave(pass).await.map_err(lost)?;
         let Approval { revision, reminders, .. } = *approval;
         let escalated = approval.escalated_at.is_some();

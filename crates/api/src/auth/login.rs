@@ -5,12 +5,12 @@
 //! nonce are derived from the state and the secret of the server, and are stored nowhere.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 
 use axum::http::{HeaderMap, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use domain::{Millis, TenantId, Timestamp};
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -189,7 +189,7 @@ impl Login {
 
     /// Whether this is the first callback of the login.
     fn is_first(&self, pending: &PendingLogin, now: Timestamp) -> bool {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         used.retain(|(_, until)| now < *until);
         if used.iter().any(|(state, _)| *state == pending.state) {
             return false;

@@ -10,10 +10,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use axum::http::{HeaderMap, HeaderValue};
 use domain::{KeyId, Millis, PersonId, Roles, TenantId, Timestamp};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::Caller;
@@ -123,7 +123,7 @@ impl Sessions {
 
     /// Ends a session, so that copies of its cookie are rejected. Returns the `Set-Cookie` header that deletes it.
     pub fn end(&self, session: &Session, now: Timestamp) -> String {
-        let mut ended = self.ended();
+        let mut ended = self.ended.lock();
         ended.retain(|_, until| now < *until);
         ended.insert(session.token.clone(), session.expires_at);
         if ended.len() > ENDED_MAX {
@@ -140,11 +140,7 @@ impl Sessions {
         let (content, text) = self.cookies.read::<SessionCookie>(Cookie::Session, headers)?;
         let SessionCookie { tenant, origin, until: expires_at, .. } = content;
         let session = Session { tenant, origin, expires_at, token: self.cookies.code("form", &text) };
-        (now < session.expires_at && !self.ended().contains_key(&session.token)).then_some(session)
-    }
-
-    fn ended(&self) -> MutexGuard<'_, BTreeMap<String, Timestamp>> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+        (now < session.expires_at && !self.ended.lock().contains_key(&session.token)).then_some(session)
     }
 
     pub(super) fn cookies(&self) -> &Cookies {
@@ -301,14 +297,14 @@ mod tests {
         // The token of each session is its lifetime in minutes.
         let lasts = |mins: u64| (mins.to_string(), NOON + Millis::mins(mins));
         let most = u64::try_from(ENDED_MAX).unwrap();
-        sessions.ended().extend((1..=most).map(lasts));
+        sessions.ended.lock().extend((1..=most).map(lasts));
         let one_more = |mins: u64, now: Timestamp| {
             let (token, expires_at) = lasts(mins);
             sessions.end(&Session { expires_at, token, ..session.clone() }, now)
         };
-        let remembers = |mins: u64| sessions.ended().contains_key(&mins.to_string());
+        let remembers = |mins: u64| sessions.ended.lock().contains_key(&mins.to_string());
         one_more(most + 1, NOON);
-        assert_eq!(sessions.ended().len(), ENDED_MAX);
+        assert_eq!(sessions.ended.lock().len(), ENDED_MAX);
         assert!(!remembers(1) && remembers(2), "the session that expires soonest is dropped first");
         one_more(most + 2, NOON + Millis::mins(5_000));
         assert!(!remembers(5_000) && remembers(5_001) && remembers(most + 2));

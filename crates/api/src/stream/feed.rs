@@ -4,8 +4,8 @@
 //! listener. A listener that falls behind the buffer is notified.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::envelope::Encoded;
@@ -39,7 +39,7 @@ impl<P: Copy + Ord> Feed<P> {
     }
 
     pub(super) fn push(&self, envelopes: Vec<(P, Encoded)>) {
-        let mut ring = self.lock();
+        let mut ring = self.ring.lock();
         ring.envelopes.extend(envelopes);
         while ring.envelopes.len() > self.envelopes_max {
             ring.dropped = ring.envelopes.pop_front().map(|(id, _)| id);
@@ -50,7 +50,7 @@ impl<P: Copy + Ord> Feed<P> {
 
     /// At most `max` envelopes after `last`.
     pub(super) fn after(&self, last: Option<P>, max: usize) -> After<P> {
-        let ring = self.lock();
+        let ring = self.ring.lock();
         match ring.dropped {
             Some(dropped) if last.is_none_or(|last| last < dropped) => After::Dropped(dropped),
             _ => {
@@ -62,7 +62,7 @@ impl<P: Copy + Ord> Feed<P> {
 
     /// The last id.
     pub(super) fn newest(&self) -> Option<P> {
-        let ring = self.lock();
+        let ring = self.ring.lock();
         ring.envelopes.back().map(|(id, _)| *id).or(ring.dropped)
     }
 
@@ -74,10 +74,6 @@ impl<P: Copy + Ord> Feed<P> {
     /// Notifies of new envelopes.
     pub(super) fn news(&self) -> watch::Receiver<()> {
         self.news.subscribe()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Ring<P>> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

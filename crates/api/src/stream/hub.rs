@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use tokio::time::{Duration, Instant};
 
@@ -37,7 +38,7 @@ impl<P: Copy + Ord> Hub<P> {
 
     /// None if the hub is closed.
     fn subscribe(self: &Arc<Self>) -> Option<Subscription<P>> {
-        let mut audience = lock(&self.audience);
+        let mut audience = self.audience.lock();
         *audience = match *audience {
             Audience::Listening(count) => Audience::Listening(count + 1),
             Audience::EmptySince(_) => Audience::Listening(1),
@@ -48,7 +49,7 @@ impl<P: Copy + Ord> Hub<P> {
 
     /// Closes the hub if it had no listeners for `linger`. Returns whether it is closed.
     pub(super) fn closes_after(&self, linger: Duration) -> bool {
-        let mut audience = lock(&self.audience);
+        let mut audience = self.audience.lock();
         if matches!(*audience, Audience::EmptySince(since) if since.elapsed() >= linger) {
             *audience = Audience::Closed;
         }
@@ -64,7 +65,7 @@ impl<P> Subscription<P> {
 
 impl<P> Drop for Subscription<P> {
     fn drop(&mut self) {
-        let mut audience = lock(&self.hub.audience);
+        let mut audience = self.hub.audience.lock();
         *audience = match *audience {
             Audience::Listening(count) if count > 1 => Audience::Listening(count - 1),
             Audience::Listening(_) => Audience::EmptySince(Instant::now()),
@@ -95,7 +96,7 @@ impl<K: Clone + Eq + Hash, P: Copy + Ord> Hubs<K, P> {
         F: Future<Output = Result<Arc<Hub<P>>, E>>,
     {
         loop {
-            let cell = Arc::clone(lock(&self.hubs).entry(of.clone()).or_default());
+            let cell = Arc::clone(self.hubs.lock().entry(of.clone()).or_default());
             let hub = cell.get_or_try_init(&open).await?;
             if let Some(subscription) = hub.subscribe() {
                 return Ok(subscription);
@@ -107,16 +108,12 @@ impl<K: Clone + Eq + Hash, P: Copy + Ord> Hubs<K, P> {
 
     /// Removes a closed hub.
     pub(super) fn forget(&self, of: &K, gone: &Arc<Hub<P>>) {
-        let mut hubs = lock(&self.hubs);
+        let mut hubs = self.hubs.lock();
         let current = hubs.get(of).and_then(|cell| cell.get());
         if current.is_some_and(|hub| Arc::ptr_eq(hub, gone)) {
             hubs.remove(of);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -149,6 +146,6 @@ mod tests {
         let subscription = subscribe(&hubs).await;
         assert!(!Arc::ptr_eq(&subscription.hub, &gone));
         hubs.forget(&1, &gone);
-        assert!(lock(&hubs.hubs).contains_key(&1), "only the closed hub is removed");
+        assert!(hubs.hubs.lock().contains_key(&1), "only the closed hub is removed");
     }
 }

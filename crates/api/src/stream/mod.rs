@@ -17,12 +17,13 @@ mod tenant;
 mod transport;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::{RunId, TenantId};
+use parking_lot::Mutex;
 use store::Store;
 use tokio::sync::watch;
 use tokio::time::{Duration, sleep, timeout};
@@ -111,7 +112,7 @@ impl Streams {
 
     /// The number of listeners.
     pub fn listeners(&self) -> usize {
-        self.0.listeners.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+        self.0.listeners.lock().values().sum()
     }
 
     /// Polls the store early, after a commit in this process.
@@ -147,7 +148,7 @@ impl Inner {
             )
             .remedy("reconnect with `last_event_id`"));
         }
-        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.listeners.lock();
         let count = listeners.entry(tenant.clone()).or_default();
         if *count >= self.settings.listeners_max {
             let detail = "the tenant has reached its maximum of open streams";
@@ -167,7 +168,7 @@ struct ListenerSlot {
 
 impl Drop for ListenerSlot {
     fn drop(&mut self) {
-        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.listeners.lock();
         if let Some(count) = listeners.get_mut(&self.tenant) {
             *count = count.saturating_sub(1);
             if *count == 0 {

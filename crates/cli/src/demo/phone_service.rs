@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -68,13 +69,13 @@ impl PhoneService {
     /// Executes the next request to `path` and withholds the response. The receiver fires when that has happened.
     pub(super) fn hold(&self, path: &str) -> oneshot::Receiver<()> {
         let (reached, receiver) = oneshot::channel();
-        lock(&self.state).hold = Some((path.to_owned(), reached));
+        self.state.lock().hold = Some((path.to_owned(), reached));
         receiver
     }
 
     /// The counts of `path` for each idempotency key.
     pub(super) fn counts(&self, path: &str) -> Vec<(String, Count)> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let of_path = state.counts.iter().filter(|((counted, _), _)| counted == path);
         of_path.map(|((_, key), count)| (key.clone(), *count)).collect()
     }
@@ -89,10 +90,6 @@ impl PhoneService {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
     while let Ok((stream, _)) = listener.accept().await {
         let state = Arc::clone(&state);
@@ -105,7 +102,7 @@ async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
 
 async fn handle(mut stream: TcpStream, state: &Mutex<State>) -> io::Result<()> {
     let request = http::read(&mut stream).await?;
-    let (response, hold) = lock(state).execute(&request);
+    let (response, hold) = state.lock().execute(&request);
     if let Some(reached) = hold {
         let _ = reached.send(());
         http::closed(&mut stream).await;

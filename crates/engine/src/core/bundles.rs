@@ -1,7 +1,7 @@
 //! Policies in memory. A policy is named by its hash, so a cached policy is never stale.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use domain::{Digest, Tenant};
 use policy::PolicyBundle;
@@ -20,11 +20,11 @@ pub(crate) struct Bundles {
 
 impl Bundles {
     fn get(&self, hash: &Digest) -> Option<PolicyBundle> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(hash).cloned()
+        self.known.lock().get(hash).cloned()
     }
 
     fn put(&self, bundle: PolicyBundle) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.len() >= BUNDLES_MAX {
             known.clear();
         }

@@ -4,7 +4,7 @@
 //! briefly, so that a step does not cost a read; every process sees a stop after that.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use domain::{DispatchStop, Fleet, Millis, RunRecord, Tenant, TenantId};
 use store::Store;
@@ -57,12 +57,12 @@ pub(crate) struct Switches {
 
 impl Switches {
     fn is_on(&self, tenant: &TenantId) -> bool {
-        let on = self.on.lock().unwrap_or_else(PoisonError::into_inner);
+        let on = self.on.lock();
         on.get(tenant).is_some_and(|asked| asked.elapsed() < BELIEVED_FOR.std())
     }
 
     fn found_on(&self, tenant: &TenantId, asked: Instant) {
-        let mut on = self.on.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut on = self.on.lock();
         if on.len() >= REMEMBERED_MAX {
             on.clear();
         }
@@ -70,7 +70,7 @@ impl Switches {
     }
 
     pub(crate) fn forget(&self) {
-        self.on.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.on.lock().clear();
     }
 }
 

@@ -1,9 +1,10 @@
 //! Compiled plans in memory. A plan is named by its hash, so a cached plan is never stale.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use domain::{Digest, RunRecord, TenantId};
+use parking_lot::Mutex;
 use store::Store;
 use workflow::CompiledPlan;
 
@@ -20,7 +21,7 @@ pub(crate) struct PlanCache {
 
 impl PlanCache {
     fn get(&self, tenant: &TenantId, hash: &Digest) -> Option<Arc<CompiledPlan>> {
-        let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let plans = self.plans.lock();
         plans.get(&(tenant.clone(), *hash)).cloned()
     }
 
@@ -29,7 +30,7 @@ impl PlanCache {
     }
 
     pub(crate) fn put(&self, tenant: &TenantId, hash: Digest, plan: Arc<CompiledPlan>) {
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plans = self.plans.lock();
         // Clearing the cache now and then is cheaper than tracking use.
         if plans.len() >= PLANS_MAX {
             plans.clear();

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::{Millis, TenantId};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -65,7 +66,7 @@ impl PolicyPool {
     }
 
     fn of(&self, tenant: &TenantId) -> Arc<Semaphore> {
-        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tenants = self.tenants.lock();
         // Every job and every waiting caller holds a reference.
         tenants.retain(|_, own| Arc::strong_count(own) > 1);
         let own = tenants.entry(tenant.clone()).or_insert_with(|| Arc::new(Semaphore::new(JOBS_PER_TENANT)));
@@ -184,6 +185,6 @@ mod tests {
         for n in 0..100 {
             assert!(policy_pool.permit(&tenant(&format!("t{n}"))).await.is_some());
         }
-        assert_eq!(policy_pool.tenants.lock().unwrap().len(), 1);
+        assert_eq!(policy_pool.tenants.lock().len(), 1);
     }
 }

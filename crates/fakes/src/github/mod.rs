@@ -4,7 +4,7 @@ mod issue;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, Query, State};
@@ -12,10 +12,11 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::server::{ErrorReply, FakeFaults, Server, locked};
+use crate::server::{ErrorReply, FakeFaults, Server};
 
 pub use issue::{Comment, Issue};
 
@@ -62,21 +63,21 @@ impl GitHub {
 
     /// The number of requests that no fault rejected.
     pub fn requests(&self) -> u32 {
-        locked(&self.state).requests
+        self.state.lock().requests
     }
 
     /// The number of real changes.
     pub fn writes(&self) -> u32 {
-        locked(&self.state).writes
+        self.state.lock().writes
     }
 
     pub fn issue(&self, number: u64) -> Option<Issue> {
-        locked(&self.state).issues.get(&number).cloned()
+        self.state.lock().issues.get(&number).cloned()
     }
 
     /// Changes an issue as another user would.
     pub fn change(&self, number: u64, change: impl FnOnce(&mut Issue)) {
-        if let Some(issue) = locked(&self.state).issues.get_mut(&number) {
+        if let Some(issue) = self.state.lock().issues.get_mut(&number) {
             change(issue);
         }
     }
@@ -127,7 +128,7 @@ async fn repo(
     Path((owner, name)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
-    locked(&state).authorise(&headers, &owner, &name)?;
+    state.lock().authorise(&headers, &owner, &name)?;
     Ok(axum::Json(json!({ "full_name": REPO })).into_response())
 }
 
@@ -136,7 +137,7 @@ async fn issue(
     Path((owner, name, number)): Numbered,
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
-    let mut state = locked(&state);
+    let mut state = state.lock();
     state.authorise(&headers, &owner, &name)?;
     Ok(axum::Json(state.issue(number)?.to_json(number)).into_response())
 }
@@ -146,7 +147,7 @@ async fn labels(
     Path((owner, name, number)): Numbered,
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
-    let mut state = locked(&state);
+    let mut state = state.lock();
     state.authorise(&headers, &owner, &name)?;
     Ok(axum::Json(state.issue(number)?.labels_json()).into_response())
 }
@@ -162,7 +163,7 @@ async fn add_labels(
     headers: HeaderMap,
     axum::Json(given): axum::Json<Labels>,
 ) -> Result<Response, ErrorReply> {
-    let mut state = locked(&state);
+    let mut state = state.lock();
     state.authorise(&headers, &owner, &name)?;
     let issue = state.issue(number)?;
     let before = issue.labels.len();
@@ -177,7 +178,7 @@ async fn remove_label(
     Path((owner, name, number, label)): Path<(String, String, u64, String)>,
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
-    let mut state = locked(&state);
+    let mut state = state.lock();
     state.authorise(&headers, &owner, &name)?;
     let issue = state.issue(number)?;
     if !issue.labels.remove(&label) {
@@ -207,7 +208,7 @@ async fn comments(
     Query(page): Query<Page>,
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
-    let mut state = locked(&state);
+    let mut state = state.lock();
     state.authorise(&headers, &owner, &name)?;
     let all = state.issue(number)?.comments.iter();
     let shown =
@@ -226,7 +227,7 @@ async fn add_comment(
     headers: HeaderMap,
     axum::Json(new): axum::Json<NewComment>,
 ) -> Result<Response, ErrorReply> {
-    let mut state = locked(&state);
+    let mut state = state.lock();
     state.authorise(&headers, &owner, &name)?;
     let comment = Comment { id: state.comments_ever + 1_001, body: new.body };
     let shown = comment.to_json();
@@ -241,7 +242,7 @@ async fn comment(
     Path((owner, name, id)): Numbered,
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
-    let mut state = locked(&state);
+    let mut state = state.lock();
     state.authorise(&headers, &owner, &name)?;
     Ok(axum::Json(state.find_comment(id)?.to_json()).into_response())
 }
@@ -251,7 +252,7 @@ async fn delete_comment(
     Path((owner, name, id)): Numbered,
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
-    let mut state = locked(&state);
+    let mut state = state.lock();
     state.authorise(&headers, &owner, &name)?;
     state.find_comment(id)?;
     for issue in state.issues.values_mut() {

@@ -1,7 +1,7 @@
 //! Fault injection.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{ConnectInfo, Request, State};
@@ -9,8 +9,8 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
 
-use super::locked;
 use super::wire::Cut;
 
 /// A fault for one request.
@@ -46,16 +46,16 @@ struct Queues {
 impl FakeFaults {
     /// Queues a fault for a GET request.
     pub fn on_read(&self, fault: FakeFault) {
-        locked(&self.0).reads.push_back(fault);
+        self.0.lock().reads.push_back(fault);
     }
 
     /// Queues a fault for a request with another method.
     pub fn on_write(&self, fault: FakeFault) {
-        locked(&self.0).writes.push_back(fault);
+        self.0.lock().writes.push_back(fault);
     }
 
     fn take(&self, method: &Method) -> Option<FakeFault> {
-        let mut queues = locked(&self.0);
+        let mut queues = self.0.lock();
         if *method == Method::GET { queues.reads.pop_front() } else { queues.writes.pop_front() }
     }
 }

@@ -8,7 +8,6 @@ mod wire;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -67,9 +66,4 @@ impl IntoResponse for ErrorReply {
     fn into_response(self) -> Response {
         (self.0, axum::Json(json!({ "message": self.1, "status": self.0.as_str() }))).into_response()
     }
-}
-
-/// Locks `mutex`. A poisoned lock is fine: the test that panicked has already failed.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

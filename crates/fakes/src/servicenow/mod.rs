@@ -10,7 +10,7 @@ mod table;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -21,11 +21,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::server::{FakeFaults, Server, locked};
+use crate::server::{FakeFaults, Server};
 
 use query::Condition;
 pub use table::Record;
@@ -84,37 +85,37 @@ impl ServiceNow {
 
     /// Ignores preconditions from now on, like a stock instance.
     pub fn be_stock(&self) {
-        locked(&self.instance).compares = false;
+        self.instance.lock().compares = false;
     }
 
     /// Makes `field` read-only. Like an instance, it accepts a write and ignores the field.
     pub fn protect(&self, field: &str) {
-        locked(&self.instance).tables.protected.insert(field.to_owned());
+        self.instance.lock().tables.protected.insert(field.to_owned());
     }
 
     /// The number of requests that no fault rejected.
     pub fn requests(&self) -> u32 {
-        locked(&self.instance).requests
+        self.instance.lock().requests
     }
 
     /// The number of real changes of a record.
     pub fn writes(&self, sys_id: &str) -> u32 {
-        locked(&self.instance).tables.writes(sys_id)
+        self.instance.lock().tables.writes(sys_id)
     }
 
     /// The number of accepted writes by record, including writes that changed nothing. Use it to detect a second write
     /// of the same values.
     pub fn accepted(&self) -> BTreeMap<String, u32> {
-        locked(&self.instance).tables.accepted.clone()
+        self.instance.lock().tables.accepted.clone()
     }
 
     /// Adds an incident.
     pub fn report(&self, sys_id: &str, number: &str, short_description: &str) {
-        locked(&self.instance).tables.seed(sys_id, number, short_description, "4");
+        self.instance.lock().tables.seed(sys_id, number, short_description, "4");
     }
 
     pub fn record(&self, table: &str, sys_id: &str) -> Option<Record> {
-        locked(&self.instance).tables.get(table, sys_id).cloned()
+        self.instance.lock().tables.get(table, sys_id).cloned()
     }
 
     /// One value of a record; empty if it is absent.
@@ -124,13 +125,13 @@ impl ServiceNow {
 
     /// The work notes of a record, oldest first.
     pub fn work_notes(&self, sys_id: &str) -> Vec<String> {
-        locked(&self.instance).tables.notes(sys_id)
+        self.instance.lock().tables.notes(sys_id)
     }
 
     /// Changes a record as another user would.
     pub fn change(&self, table: &str, sys_id: &str, field: &str, value: &str) {
         let values = [(field.to_owned(), value.to_owned())].into();
-        locked(&self.instance).tables.change(table, sys_id, &values);
+        self.instance.lock().tables.change(table, sys_id, &values);
     }
 }
 
@@ -174,7 +175,7 @@ async fn read(
     Query(parameters): Query<Parameters>,
     headers: HeaderMap,
 ) -> Response {
-    let mut instance = locked(&instance);
+    let mut instance = instance.lock();
     instance.requests += 1;
     if !is_authorised(&headers) {
         return not_authenticated();
@@ -191,7 +192,7 @@ async fn list(
     Query(parameters): Query<Parameters>,
     headers: HeaderMap,
 ) -> Response {
-    let mut instance = locked(&instance);
+    let mut instance = instance.lock();
     instance.requests += 1;
     if !is_authorised(&headers) {
         return not_authenticated();
@@ -210,7 +211,7 @@ async fn change(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let mut instance = locked(&instance);
+    let mut instance = instance.lock();
     instance.requests += 1;
     if !is_authorised(&headers) {
         return not_authenticated();

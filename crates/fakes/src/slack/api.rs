@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Json, Response};
 use serde_json::{Value, json};
 
 use super::state::State;
-use super::{FakeMessage, FakeSlackFault, Shared, limits, lock};
+use super::{FakeMessage, FakeSlackFault, Shared, limits};
 
 pub(super) async fn call(
     Extracted(state): Extracted<Shared>,
@@ -25,12 +25,12 @@ pub(super) async fn call(
         Some(FakeSlackFault::Slow(time)) => tokio::time::sleep(time).await,
         Some(FakeSlackFault::LostReply) | None => {}
     }
-    let reply = answer(lock(&state).perform(&method, &headers, &body));
+    let reply = answer(state.lock().perform(&method, &headers, &body));
     if fault == Some(FakeSlackFault::LostReply) { cut_off() } else { reply.into_response() }
 }
 
 fn next_fault(state: &Shared) -> Option<FakeSlackFault> {
-    let mut state = lock(state);
+    let mut state = state.lock();
     state.calls += 1;
     state.faults.pop_front()
 }
@@ -55,7 +55,7 @@ fn cut_off() -> Response {
 pub(super) async fn response(Extracted(state): Extracted<Shared>, body: Bytes) -> Response {
     match serde_json::from_slice(&body) {
         Ok(answer) => {
-            lock(&state).answers.push(answer);
+            state.lock().answers.push(answer);
             "ok".into_response()
         }
         Err(_) => StatusCode::BAD_REQUEST.into_response(),

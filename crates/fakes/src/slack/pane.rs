@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::callback::{ButtonPress, Callback, ShortcutUse, Submission, deliver};
 use super::state::State;
-use super::{FakeMessage, FakeShortcut, FakeSlackSettings, Shared, View, lock};
+use super::{FakeMessage, FakeShortcut, FakeSlackSettings, Shared, View};
 
 const STYLE: &str = "body{font:15px/1.4 system-ui;max-width:46rem;margin:2rem auto;padding:0 1rem}\
 article,dialog{border:1px solid #ccc;border-radius:6px;padding:.6rem 1rem;margin:1rem 0;position:static}\
@@ -24,7 +24,7 @@ small{color:#555}form{display:flex;gap:.5rem;margin:.5rem 0}.primary{color:#007a
 
 /// Shows all messages and open modals.
 pub(super) async fn page(Extracted(state): Extracted<Shared>) -> Html<String> {
-    let state = lock(&state);
+    let state = state.lock();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -210,7 +210,7 @@ async fn send(
     }
     let form = url::form_urlencoded::parse(body).into_owned().collect();
     let (callback, url, replies) = {
-        let mut state = lock(state);
+        let mut state = state.lock();
         (make(&mut state, &form), state.settings.callback.clone(), state.answers.len())
     };
     let note = match (callback, url) {
@@ -221,7 +221,7 @@ async fn send(
             Err(error) => error.to_string(),
         },
     };
-    let mut state = lock(state);
+    let mut state = state.lock();
     // The app's private reply to the user.
     let answer = state.answers.get(replies).map(|answer| format!(" Private reply: {}", rendered(answer)));
     state.note = Some(note + &answer.unwrap_or_default());

@@ -10,11 +10,11 @@ mod start;
 mod status;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ::slack::{Secrets, Slack, signature};
 use domain::{Digest, TenantId, Timestamp};
+use parking_lot::Mutex;
 
 pub use crate::http::Response;
 pub use command::command;
@@ -56,7 +56,7 @@ impl SlackInstallation {
 
     /// Remembers the request; returns whether it was received before.
     fn is_repeated(&self, key: Digest) -> bool {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if seen.contains(&key) {
             return true;
         }

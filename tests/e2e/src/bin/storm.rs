@@ -1,10 +1,10 @@
 //! `cargo xtask storm`: runs a storm of full size and prints its report.
 
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use countersign_e2e::{Progress, ProgressCounts, Storm, TestConfig, storm};
+use parking_lot::Mutex;
 use tokio::signal::ctrl_c;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -74,7 +74,7 @@ fn progress(storm: &Storm) -> impl Fn(Progress) + use<> {
     let last_line = Mutex::new(None::<Instant>);
     eprintln!("    0 s  create the AWS resources and deploy the functions");
     move |progress| {
-        let Ok(mut last_line) = last_line.lock() else { return };
+        let mut last_line = last_line.lock();
         if last_line.is_some_and(|last_line| last_line.elapsed() < EVERY) {
             return;
         }

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::RunKey;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -51,7 +52,7 @@ impl Sender {
     }
 
     pub(super) fn results(&self) -> MutexGuard<'_, SendResults> {
-        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+        self.results.lock()
     }
 
     /// Sends all deliveries, `in_flight` at a time. Dropping the result stops it.

@@ -4,10 +4,11 @@
 //! keys stay valid.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use domain::{Millis, Timestamp};
 use jsonwebtoken::jwk::Jwk;
+use parking_lot::RwLock;
 use tokio::sync::Mutex;
 use url::Url;
 
@@ -87,7 +88,7 @@ impl KeySet {
 
     /// The cached key, and whether the cache is recent.
     fn cached(&self, id: &str, now: Timestamp) -> (Option<Arc<Jwk>>, bool) {
-        let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
+        let cached = self.cached.read();
         let recent = cached.at.is_some_and(|at| now < at + KEYS_LAST);
         (cached.keys.get(id).cloned(), recent)
     }
@@ -101,7 +102,7 @@ impl KeySet {
         *last = Some(LastFetch { at: now, responded: fetched.is_ok() });
         match fetched {
             Ok(keys) => {
-                let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
+                let mut cached = self.cached.write();
                 *cached = Cached { keys, at: Some(now) };
                 true
             }
