@@ -4,6 +4,7 @@ use domain::{Source, TenantId};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use signing::Secrets;
+use strum::Display;
 
 use crate::{ConfigError, LookUp, OidcConfig, RotatingSecret, invalid, secret};
 
@@ -52,8 +53,9 @@ impl SourceConfig {
 }
 
 /// How a source authenticates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Display)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Scheme {
     /// An HMAC of the timestamp and the body.
     Hmac,
@@ -63,18 +65,8 @@ pub enum Scheme {
     Bearer,
     /// GitHub's HMAC of the body.
     #[serde(rename = "github")]
+    #[strum(serialize = "github")]
     GitHub,
-}
-
-impl Scheme {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Hmac => "hmac",
-            Self::Basic => "basic",
-            Self::Bearer => "bearer",
-            Self::GitHub => "github",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ fn checks(verification: &Verification) -> Markup {
             h2 #verified { @if good { "Verified just now" } @else { "Verification failed" } }
             ol.checks {
                 (line(Some(verification.hash_matches), "The bundle has the sha256 that was recorded when it was built."))
-                @for check in Check::ALL { (line(result(verification, check), check.description())) }
+                @for &check in Check::ALL { (line(result(verification, check), check.description())) }
             }
             @match &verification.outcome {
                 Ok(verified) => p { (InlineText(&verified.summary())) },

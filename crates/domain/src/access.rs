@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
 
 use crate::digest::Digest;
 use crate::failure::bounded;
@@ -24,8 +24,23 @@ const SECRET_CHARS: usize = 64;
 pub const NOTE_CHARS_MAX: usize = 200;
 
 /// What a user may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownRole, parse_err_fn = UnknownRole::new)]
 pub enum Role {
     /// Reads all data of the tenant.
     Viewer,
@@ -43,18 +58,7 @@ impl Role {
 
     /// The name used in the API and in files.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Operator => "operator",
-            Self::Approver => "approver",
-            Self::Admin => "admin",
-        }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        self.into()
     }
 }
 
@@ -63,11 +67,9 @@ impl fmt::Display for Role {
 #[error("{0:?} is not a role; use viewer, operator, approver or admin")]
 pub struct UnknownRole(String);
 
-impl FromStr for Role {
-    type Err = UnknownRole;
-    fn from_str(text: &str) -> Result<Self, UnknownRole> {
-        let named = Self::ALL.into_iter().find(|role| role.as_str() == text);
-        named.ok_or_else(|| UnknownRole(bounded(text, 64)))
+impl UnknownRole {
+    fn new(text: &str) -> Self {
+        Self(bounded(text, 64))
     }
 }
 

@@ -4,6 +4,7 @@
 //! commit of its run, so there is exactly one decision.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::digest::Digest;
 use crate::effect::Action;
@@ -107,8 +108,9 @@ impl Subject {
 }
 
 /// The status of an approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ApprovalStatus {
     /// Open for votes.
     Requested,
@@ -125,13 +127,7 @@ pub enum ApprovalStatus {
 impl ApprovalStatus {
     /// The name used in the API and in files.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Requested => "requested",
-            Self::Approved => "approved",
-            Self::Rejected => "rejected",
-            Self::Expired => "expired",
-            Self::Canceled => "canceled",
-        }
+        self.into()
     }
 }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantNames};
 
 use crate::digest::Digest;
 use crate::id::{TenantId, WorkflowName};
@@ -24,8 +25,11 @@ pub struct ConcurrencyRule {
 }
 
 /// What happens to a trigger whose key is held by an active run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Display, EnumString, VariantNames,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum OnConflict {
     /// The trigger is answered with the run that holds the key. It waits instead while a run of another workflow holds
     /// it: that run does not do this workflow's work.
@@ -38,8 +42,11 @@ pub enum OnConflict {
 }
 
 /// Which workflows share a key.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Display, EnumString, VariantNames,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ConcurrencyScope {
     /// All workflows of the tenant: two workflows about one record do not run at once.
     #[default]

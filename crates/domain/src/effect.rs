@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::Display;
 
 use crate::digest::Digest;
 use crate::id::ToolName;
@@ -10,8 +11,9 @@ use crate::key::IdempotencyKey;
 use crate::time::Millis;
 
 /// Whether and how a tool's effect can be repeated when its outcome is unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum EffectClass {
     /// Changes nothing. Safe to repeat.
     ReadOnly,

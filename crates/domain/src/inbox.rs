@@ -4,10 +4,10 @@
 //! sender therefore gets the run id at once, a second delivery finds the first, and processing an entry twice starts
 //! one run.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::digest::Digest;
 use crate::failure::bounded;
@@ -44,14 +44,31 @@ const PENDING_TTL: Millis = Millis::hours(24 * 30);
 const REASON_CHARS_MAX: usize = 512;
 
 /// The source of a trigger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Source {
     /// A ServiceNow instance.
     #[serde(rename = "servicenow")]
+    #[strum(serialize = "servicenow")]
     ServiceNow,
     /// GitHub.
     #[serde(rename = "github")]
+    #[strum(serialize = "github")]
     GitHub,
     /// A sender that signs its requests with the documented scheme.
     Webhook,
@@ -65,8 +82,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 6] =
-        [Self::ServiceNow, Self::GitHub, Self::Webhook, Self::Api, Self::Slack, Self::Schedule];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The sources that a workflow's trigger can name.
     pub const TRIGGERS: [Self; 4] = [Self::ServiceNow, Self::GitHub, Self::Webhook, Self::Schedule];
@@ -76,14 +92,7 @@ impl Source {
 
     /// The name used in addresses, workflow files and records.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ServiceNow => "servicenow",
-            Self::GitHub => "github",
-            Self::Webhook => "webhook",
-            Self::Api => "api",
-            Self::Slack => "slack",
-            Self::Schedule => "schedule",
-        }
+        self.into()
     }
 
     /// How long a processed delivery from this source is remembered.
@@ -97,12 +106,6 @@ impl Source {
     /// When an entry from this source expires that is pending since `at`.
     pub fn pending_expires_at(self, at: Timestamp) -> Timestamp {
         at + PENDING_TTL.max(self.dedupe_ttl())
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -257,7 +260,7 @@ mod tests {
         for source in Source::WEBHOOKS {
             assert_eq!(source.as_str().parse(), Ok(source));
         }
-        for source in Source::ALL {
+        for &source in Source::ALL {
             assert_eq!(serde_json::to_value(source).unwrap(), source.as_str());
         }
         assert!("jira".parse::<Source>().unwrap_err().to_string().contains("servicenow"));

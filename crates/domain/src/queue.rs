@@ -1,10 +1,10 @@
 //! The queues. Messages that must not delay each other use different queues.
 
-use std::fmt;
-use std::str::FromStr;
+use strum::{Display, EnumString, IntoStaticStr};
 
 /// A queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownQueue, parse_err_fn = UnknownQueue::new)]
 pub enum QueueName {
     /// Triggers that are not runs yet.
     Ingest,
@@ -19,18 +19,8 @@ impl QueueName {
     pub const ALL: [Self; 3] = [Self::Ingest, Self::Decisions, Self::Steps];
 
     /// The name of the queue.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ingest => "ingest",
-            Self::Decisions => "decisions",
-            Self::Steps => "steps",
-        }
-    }
-}
-
-impl fmt::Display for QueueName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -39,12 +29,9 @@ impl fmt::Display for QueueName {
 #[error("{0:?} is not a queue; use ingest, decisions or steps")]
 pub struct UnknownQueue(String);
 
-impl FromStr for QueueName {
-    type Err = UnknownQueue;
-
-    fn from_str(text: &str) -> Result<Self, UnknownQueue> {
-        let named = Self::ALL.into_iter().find(|queue| queue.as_str() == text);
-        named.ok_or_else(|| UnknownQueue(text.to_owned()))
+impl UnknownQueue {
+    fn new(text: &str) -> Self {
+        Self(text.to_owned())
     }
 }
 

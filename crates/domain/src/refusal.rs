@@ -2,9 +2,8 @@
 //!
 //! A refusal is a decision. An error means that no decision could be made.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::digest::Digest;
 use crate::id::{ApprovalId, EventName, Fence, PersonId, RunKey, SignalId, StepId, WorkerId, WorkflowName};
@@ -12,8 +11,23 @@ use crate::machine::{IllegalRunMove, IllegalStepMove, RunStatus};
 use crate::time::Timestamp;
 
 /// The error codes used in the API and in logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum Code {
     /// The current state does not allow the command.
     RunInvalidTransition,
@@ -43,43 +57,11 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 12] = [
-        Self::RunInvalidTransition,
-        Self::RunTerminalState,
-        Self::RunOrphaned,
-        Self::RunResumeFailed,
-        Self::IdempotencyConflict,
-        Self::ConcurrencyConflict,
-        Self::ConcurrencyKeyInvalid,
-        Self::RunNotStarted,
-        Self::WorkflowNotNewer,
-        Self::IdempotencyExpired,
-        Self::ApprovalRefused,
-        Self::PolicyDenied,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The code as text.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::RunInvalidTransition => "RUN_INVALID_TRANSITION",
-            Self::RunTerminalState => "RUN_TERMINAL_STATE",
-            Self::RunOrphaned => "RUN_ORPHANED",
-            Self::RunResumeFailed => "RUN_RESUME_FAILED",
-            Self::IdempotencyConflict => "IDEMPOTENCY_CONFLICT",
-            Self::ConcurrencyConflict => "CONCURRENCY_CONFLICT",
-            Self::ConcurrencyKeyInvalid => "CONCURRENCY_KEY_INVALID",
-            Self::RunNotStarted => "RUN_NOT_STARTED",
-            Self::WorkflowNotNewer => "WORKFLOW_NOT_NEWER",
-            Self::IdempotencyExpired => "IDEMPOTENCY_EXPIRED",
-            Self::ApprovalRefused => "APPROVAL_REFUSED",
-            Self::PolicyDenied => "POLICY_DENIED",
-        }
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        self.into()
     }
 }
 

@@ -4,6 +4,7 @@
 //! a verdict the action is denied.
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantNames};
 
 use crate::digest::Digest;
 use crate::failure::bounded;
@@ -17,8 +18,24 @@ pub const REASONS_MAX: usize = 16;
 const REASON_CHARS_MAX: usize = 256;
 
 /// The risk tier of an approval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    VariantNames,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Tier {
     /// A mistake is easily corrected.
     Low,

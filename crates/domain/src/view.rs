@@ -1,5 +1,7 @@
 //! Derived views of a run.
 
+use strum::IntoStaticStr;
+
 use crate::id::{StepId, StepSeq};
 use crate::key::IdempotencyKey;
 use crate::machine::{RunStatus, StepStatus};
@@ -31,7 +33,8 @@ pub struct CompensationEntry {
 }
 
 /// The state of an effect of a stopped run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum EffectState {
     /// It was undone.
     RolledBack,

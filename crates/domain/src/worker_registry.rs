@@ -4,9 +4,8 @@
 //! the record; the worker reads it on its next heartbeat. The registry is informational: a worker that cannot write its
 //! record keeps working, and a record gives no right to a step. Only a lease does.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr};
 
 use crate::failure::{MESSAGE_CHARS_MAX, bounded};
 use crate::id::WorkerId;
@@ -102,7 +101,8 @@ impl DrainRequest {
 }
 
 /// The status of a worker, computed from its record and the current time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum WorkerStatus {
     /// Running, with no messages in progress.
     Idle,
@@ -121,20 +121,7 @@ pub enum WorkerStatus {
 impl WorkerStatus {
     /// The name used in the API, the CLI and the console.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Executing => "executing",
-            Self::Errored => "errored",
-            Self::Draining => "draining",
-            Self::Offline => "offline",
-            Self::Stopped => "stopped",
-        }
-    }
-}
-
-impl fmt::Display for WorkerStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        self.into()
     }
 }
 

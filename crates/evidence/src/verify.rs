@@ -1,6 +1,7 @@
 //! Verifies a bundle with only the file and a public key.
 
 use domain::{Event, json};
+use strum::VariantArray;
 
 use crate::bundle::EvidenceBundle;
 use crate::check;
@@ -25,7 +26,7 @@ pub enum Contradiction {
 }
 
 /// A verification check. They run in this order, and verification stops at the first failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, VariantArray)]
 pub enum Check {
     Signature,
     Document,
@@ -41,19 +42,7 @@ pub enum Check {
 }
 
 impl Check {
-    pub const ALL: [Self; 11] = [
-        Self::Signature,
-        Self::Document,
-        Self::Checkpoint,
-        Self::Chain,
-        Self::Transitions,
-        Self::Run,
-        Self::Outcomes,
-        Self::Approvals,
-        Self::Effects,
-        Self::Costs,
-        Self::Inclusion,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// What the check proves, in one sentence.
     pub fn description(self) -> &'static str {

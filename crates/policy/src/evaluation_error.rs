@@ -5,6 +5,7 @@
 use domain::failure::bounded;
 use domain::{Digest, Reason, Ruling, Verdict};
 use serde::Serialize;
+use strum::{EnumDiscriminants, IntoStaticStr, VariantArray};
 
 use crate::evaluate::MEMBERS_MAX;
 use crate::location::PolicyLocation;
@@ -13,8 +14,14 @@ use crate::location::PolicyLocation;
 const WHY_CHARS_MAX: usize = 200;
 
 /// Why a policy returned no result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error, EnumDiscriminants)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[strum_discriminants(
+    name(EvaluationErrorKind),
+    doc = "The kinds of [`EvaluationError`].",
+    derive(PartialOrd, Ord, IntoStaticStr, VariantArray),
+    strum(serialize_all = "snake_case", prefix = "policy/")
+)]
 pub enum EvaluationError {
     #[error("no policy is available: {why}")]
     NoBundle { why: String },
@@ -52,49 +59,18 @@ pub enum EvaluationError {
     },
 }
 
-/// Declares the kinds together with the list of all kinds, so that the list is complete.
-macro_rules! kinds {
-    ($($kind:ident => $rule:literal,)*) => {
-        /// The kinds of [`EvaluationError`].
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum EvaluationErrorKind { $($kind,)* }
+impl EvaluationErrorKind {
+    pub const ALL: &[Self] = Self::VARIANTS;
 
-        impl EvaluationErrorKind {
-            pub const ALL: &[Self] = &[$(Self::$kind,)*];
-
-            /// The rule name in the reasons of a verdict.
-            pub fn rule(self) -> &'static str {
-                match self { $(Self::$kind => $rule,)* }
-            }
-        }
-    };
-}
-
-kinds! {
-    NoBundle => "policy/no_bundle",
-    InvalidAction => "policy/invalid_action",
-    NoMatch => "policy/no_match",
-    Evaluation => "policy/evaluation",
-    Conflict => "policy/conflict",
-    Timeout => "policy/timeout",
-    Crashed => "policy/crashed",
-    TooManyMembers => "policy/too_many_members",
-    InvalidMember => "policy/invalid_member",
+    /// The rule name in the reasons of a verdict.
+    pub fn rule(self) -> &'static str {
+        self.into()
+    }
 }
 
 impl EvaluationError {
     pub fn kind(&self) -> EvaluationErrorKind {
-        match self {
-            Self::NoBundle { .. } => EvaluationErrorKind::NoBundle,
-            Self::InvalidAction { .. } => EvaluationErrorKind::InvalidAction,
-            Self::NoMatch => EvaluationErrorKind::NoMatch,
-            Self::Evaluation { .. } => EvaluationErrorKind::Evaluation,
-            Self::Conflict { .. } => EvaluationErrorKind::Conflict,
-            Self::Timeout => EvaluationErrorKind::Timeout,
-            Self::Crashed => EvaluationErrorKind::Crashed,
-            Self::TooManyMembers { .. } => EvaluationErrorKind::TooManyMembers,
-            Self::InvalidMember { .. } => EvaluationErrorKind::InvalidMember,
-        }
+        self.into()
     }
 
     pub fn location(&self) -> Option<&PolicyLocation> {

@@ -5,6 +5,7 @@ use domain::{ApprovalRequirement, ApproverCount, GroupName, Tier};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use strum::{EnumString, IntoStaticStr};
 
 /// A message is one sentence on an approval card.
 const MESSAGE_CHARS_MAX: usize = 256;
@@ -13,8 +14,9 @@ const MESSAGE_CHARS_MAX: usize = 256;
 const GROUPS_MAX: usize = 16;
 
 /// The sets that a verdict is made from, strictest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, EnumString, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum RuleSet {
     Deny,
     NeedsApproval,
@@ -26,15 +28,7 @@ impl RuleSet {
 
     /// The name in Rego.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Deny => "deny",
-            Self::NeedsApproval => "needs_approval",
-            Self::Allow => "allow",
-        }
-    }
-
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|set| set.name() == name)
+        self.into()
     }
 
     pub(crate) fn fields(self) -> &'static [&'static str] {

@@ -1,7 +1,7 @@
 //! The effects of a run that was canceled or is rolling back.
 
 use domain::RunStatus;
-use domain::view::{CompensationEntry, EffectState, compensation_log};
+use domain::view::{CompensationEntry, compensation_log};
 use engine::RunView;
 
 use crate::json::{CompensationDocument, RunDocument};
@@ -30,7 +30,7 @@ pub(super) fn document(view: &RunView) -> Option<Vec<CompensationDocument>> {
     let line = |line: CompensationEntry| CompensationDocument {
         step: line.step,
         key: line.key,
-        status: name(line.status).to_owned(),
+        status: <&str>::from(line.status).to_owned(),
     };
     applies(view).then(|| compensation_log(view.plan(), &view.steps).into_iter().map(line).collect())
 }
@@ -44,12 +44,4 @@ fn words(status: &str) -> String {
         other => other,
     };
     words.to_owned()
-}
-
-fn name(status: EffectState) -> &'static str {
-    match status {
-        EffectState::RolledBack => "rolled_back",
-        EffectState::Reversible => "reversible",
-        EffectState::InEffect => "in_effect",
-    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::{Event, EventBody, Failure, Live, StepSeq, failure};
+use strum::Display;
 
 /// The history of each step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,7 +30,8 @@ pub struct StepAttempt {
 }
 
 /// The result of an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display)]
+#[strum(serialize_all = "snake_case")]
 pub enum AttemptStatus {
     /// In progress.
     Running,

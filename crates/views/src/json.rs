@@ -135,7 +135,7 @@ impl StepDocument {
     /// Whether a worker runs the step now.
     pub fn is_running(&self) -> bool {
         let newest = self.rollback_attempts.last().or(self.attempts.last());
-        newest.is_some_and(|newest| newest.status == attempt_status(AttemptStatus::Running))
+        newest.is_some_and(|newest| newest.status == AttemptStatus::Running.to_string())
     }
 }
 
@@ -286,18 +286,9 @@ fn step(snapshot: &RunSnapshot, history: &History, seq: StepSeq, planned: &Plann
 fn attempts(attempts: &[StepAttempt]) -> Vec<AttemptDocument> {
     let document = |attempt: &StepAttempt| AttemptDocument {
         worker: attempt.worker.clone(),
-        status: attempt_status(attempt.status).to_owned(),
+        status: attempt.status.to_string(),
     };
     attempts.iter().map(document).collect()
-}
-
-fn attempt_status(status: AttemptStatus) -> &'static str {
-    match status {
-        AttemptStatus::Running => "running",
-        AttemptStatus::Succeeded => "succeeded",
-        AttemptStatus::Failed => "failed",
-        AttemptStatus::LeaseExpired => "lease_expired",
-    }
 }
 
 fn lease(snapshot: &RunSnapshot, seq: StepSeq) -> Option<LeaseDocument> {

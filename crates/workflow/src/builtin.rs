@@ -5,6 +5,7 @@
 
 use domain::plan::{InputRefs, OnTimeout, Work};
 use domain::{EventName, Millis};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::error::{ParseErrorKind, WorkflowError};
 use crate::fields::{Fields, choice, duration, id, text};
@@ -12,25 +13,12 @@ use crate::governance;
 use crate::parse::File;
 use crate::yaml::{Node, to_json};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
 pub(crate) enum Builtin {
+    #[strum(serialize = "wait.event")]
     Wait,
+    #[strum(serialize = "approval.gate")]
     Gate,
-}
-
-impl Builtin {
-    pub(crate) const ALL: [Self; 2] = [Self::Wait, Self::Gate];
-
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|builtin| builtin.name() == name)
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Wait => "wait.event",
-            Self::Gate => "approval.gate",
-        }
-    }
 }
 
 /// Long enough for another team to respond within a working day.
@@ -44,7 +32,6 @@ pub(crate) const TIMEOUT_MAX: Millis = Millis::hours(24 * 90);
 
 const WAIT_FIELDS: [&str; 3] = ["event", "timeout", "on_timeout"];
 const GATE_FIELDS: [&str; 6] = ["message", "expires_after", "on_reject", "tier", "people", "groups"];
-pub(crate) const ON_TIMEOUT: [&str; 2] = ["fail", "continue"];
 
 /// Refuses fields that apply to calls only.
 pub(crate) fn refuse_call_fields(step: &Fields<'_>, builtin: Builtin) -> Result<(), WorkflowError> {
@@ -53,7 +40,7 @@ pub(crate) fn refuse_call_fields(step: &Fields<'_>, builtin: Builtin) -> Result<
         .find_map(|field| Some((field, step.key(field)?)))
     {
         Some((field, key)) => {
-            Err(WorkflowError::of(key, ParseErrorKind::NotForBuiltin { tool: builtin.name(), field }))
+            Err(WorkflowError::of(key, ParseErrorKind::NotForBuiltin { tool: builtin.into(), field }))
         }
         None => Ok(()),
     }
@@ -64,10 +51,9 @@ pub(crate) fn wait(with: &Node) -> Result<(Work, InputRefs), WorkflowError> {
     let work = Work::Wait {
         event: event(fields.require("event")?)?,
         timeout: timeout(&fields, "timeout", "`timeout`")?,
-        on_timeout: match fields.get("on_timeout").map(|node| choice(node, "`on_timeout`", &ON_TIMEOUT)) {
-            None => OnTimeout::default(),
-            Some(chosen) => [OnTimeout::Fail, OnTimeout::Continue][chosen?],
-        },
+        on_timeout: fields
+            .get("on_timeout")
+            .map_or(Ok(OnTimeout::default()), |node| choice(node, "`on_timeout`"))?,
     };
     Ok((work, InputRefs::default()))
 }

@@ -9,8 +9,6 @@ use crate::text::Text;
 use crate::yaml::{Node, YamlValue};
 
 const CONCURRENCY_FIELDS: [&str; 3] = ["key", "on_conflict", "scope"];
-pub(crate) const ON_CONFLICT: [&str; 3] = ["join", "queue", "reject"];
-pub(crate) const SCOPES: [&str; 2] = ["tenant", "workflow"];
 
 impl File<'_> {
     /// `concurrency`: the key alone, or a map with `key`, `on_conflict` and `scope`.
@@ -18,22 +16,15 @@ impl File<'_> {
         &mut self,
         fields: &Fields<'_>,
     ) -> Result<Option<ConcurrencyRule>, WorkflowError> {
-        const CONFLICTS: [OnConflict; 3] = [OnConflict::Join, OnConflict::Queue, OnConflict::Reject];
-        const ALL_SCOPES: [ConcurrencyScope; 2] = [ConcurrencyScope::Tenant, ConcurrencyScope::Workflow];
         let Some(node) = fields.get("concurrency") else { return Ok(None) };
         let (key, on_conflict, scope) = match &node.value {
             YamlValue::Text(_) => (node, OnConflict::default(), ConcurrencyScope::default()),
             YamlValue::Map(_) => {
                 let fields = Fields::of(node, "`concurrency`", &CONCURRENCY_FIELDS)?;
-                let on_conflict =
-                    fields.get("on_conflict").map(|node| choice(node, "`on_conflict`", &ON_CONFLICT));
-                let scope = fields.get("scope").map(|node| choice(node, "`scope`", &SCOPES));
+                let on_conflict = fields.get("on_conflict").map(|node| choice(node, "`on_conflict`"));
+                let scope = fields.get("scope").map(|node| choice(node, "`scope`"));
                 let (on_conflict, scope) = (on_conflict.transpose()?, scope.transpose()?);
-                (
-                    fields.require("key")?,
-                    on_conflict.map_or_else(OnConflict::default, |word| CONFLICTS[word]),
-                    scope.map_or_else(ConcurrencyScope::default, |word| ALL_SCOPES[word]),
-                )
+                (fields.require("key")?, on_conflict.unwrap_or_default(), scope.unwrap_or_default())
             }
             _ => return Err(wrong_type(node, "`concurrency`", "a string or a map")),
         };

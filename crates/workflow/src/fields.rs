@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use domain::Millis;
 use domain::id::InvalidId;
+use strum::VariantNames;
 
 use crate::error::{ParseErrorKind, WorkflowError};
 use crate::yaml::{Node, YamlValue, key_text};
@@ -119,13 +120,8 @@ fn out_of_range<T: ToString>(
 }
 
 /// The index of the word in `expected`.
-pub(crate) fn choice(
-    node: &Node,
-    what: &'static str,
-    expected: &'static [&'static str],
-) -> Result<usize, WorkflowError> {
+pub(crate) fn choice<T: FromStr + VariantNames>(node: &Node, what: &'static str) -> Result<T, WorkflowError> {
     let found = text(node, what)?;
-    let not_one = || ParseErrorKind::NotAChoice { what, found: found.to_owned(), expected };
-    let index = expected.iter().position(|word| *word == found);
-    index.ok_or_else(|| WorkflowError::of(node, not_one()))
+    let not_one = || ParseErrorKind::NotAChoice { what, found: found.to_owned(), expected: T::VARIANTS };
+    found.parse().map_err(|_| WorkflowError::of(node, not_one()))
 }

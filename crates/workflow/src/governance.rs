@@ -9,10 +9,6 @@ use crate::fields::{Fields, choice, duration, id, integer, wrong_type};
 use crate::parse::File;
 use crate::yaml::{Node, YamlValue, to_json};
 
-pub(crate) const VALIDATIONS: [&str; 4] = ["per_step", "per_phase", "critical_only", "final_only"];
-pub(crate) const PHASES: [&str; 3] = ["prechecks", "main", "postchecks"];
-pub(crate) const TIERS: [&str; 3] = ["low", "medium", "high"];
-pub(crate) const ON_REJECT: [&str; 2] = ["fail", "pause"];
 const APPROVAL_FIELDS: [&str; 2] = ["sla", "expires_after"];
 
 /// A shorter deadline always expires.
@@ -26,12 +22,8 @@ pub(crate) const GROUPS_MAX: usize = 8;
 
 /// `validation`, or the default of the environment.
 pub(crate) fn validation(fields: &Fields<'_>, environment: Environment) -> Result<Validation, WorkflowError> {
-    const ALL: [Validation; 4] =
-        [Validation::PerStep, Validation::PerPhase, Validation::CriticalOnly, Validation::FinalOnly];
-    match fields.get("validation") {
-        None => Ok(Validation::default_in(environment)),
-        Some(node) => Ok(ALL[choice(node, "`validation`", &VALIDATIONS)?]),
-    }
+    let default = Validation::default_in(environment);
+    fields.get("validation").map_or(Ok(default), |node| choice(node, "`validation`"))
 }
 
 /// Refuses `final_only` if a step has a blast radius above low.
@@ -86,27 +78,18 @@ fn thousandths(node: &Node, what: &'static str) -> Result<u16, WorkflowError> {
 }
 
 pub(crate) fn phase(fields: &Fields<'_>) -> Result<Phase, WorkflowError> {
-    match fields.get("phase") {
-        None => Ok(Phase::default()),
-        Some(node) => {
-            Ok([Phase::Prechecks, Phase::Main, Phase::Postchecks][choice(node, "`phase`", &PHASES)?])
-        }
-    }
+    fields.get("phase").map_or(Ok(Phase::default()), |node| choice(node, "`phase`"))
 }
 
 pub(crate) fn on_reject(fields: &Fields<'_>) -> Result<OnReject, WorkflowError> {
-    match fields.get("on_reject") {
-        None => Ok(OnReject::default()),
-        Some(node) => Ok([OnReject::Fail, OnReject::Pause][choice(node, "`on_reject`", &ON_REJECT)?]),
-    }
+    fields.get("on_reject").map_or(Ok(OnReject::default()), |node| choice(node, "`on_reject`"))
 }
 
 /// `tier`, `people` and `groups` of a gate.
 pub(crate) fn requirement(fields: &Fields<'_>) -> Result<ApprovalRequirement, WorkflowError> {
-    let tier = fields.get("tier").map(|node| choice(node, "`tier`", &TIERS)).transpose()?;
     let people = fields.get("people").map(|node| integer(node, "`people`", 1..=2)).transpose()?;
     Ok(ApprovalRequirement {
-        tier: tier.map_or(Tier::default(), |tier| [Tier::Low, Tier::Medium, Tier::High][tier]),
+        tier: fields.get("tier").map_or(Ok(Tier::default()), |node| choice(node, "`tier`"))?,
         people: if people == Some(2) { ApproverCount::Two } else { ApproverCount::One },
         groups: fields.get("groups").map_or(Ok(Vec::new()), groups)?,
     })

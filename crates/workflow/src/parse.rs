@@ -29,7 +29,6 @@ const WORKFLOW_FIELDS: [&str; 11] = [
     "sample",
     "steps",
 ];
-pub(crate) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 
 /// The state of parsing one file.
 pub(crate) struct File<'s> {
@@ -78,11 +77,7 @@ fn sample(source: &str, fields: &Fields<'_>) -> Result<Option<Value>, WorkflowEr
 }
 
 fn environment(fields: &Fields<'_>) -> Result<Environment, WorkflowError> {
-    const ALL: [Environment; 3] = [Environment::Dev, Environment::Staging, Environment::Prod];
-    match fields.get("environment") {
-        None => Ok(Environment::default()),
-        Some(node) => Ok(ALL[choice(node, "`environment`", &ENVIRONMENTS)?]),
-    }
+    fields.get("environment").map_or(Ok(Environment::default()), |node| choice(node, "`environment`"))
 }
 
 fn step_nodes<'n>(fields: &Fields<'n>) -> Result<&'n [Node], WorkflowError> {

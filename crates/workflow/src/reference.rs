@@ -5,19 +5,15 @@
 
 use std::fmt::Display;
 
-use domain::plan::{ApprovalTiming, Environment, STEPS_MAX, Validation};
+use domain::plan::{ApprovalTiming, Environment, OnReject, OnTimeout, Phase, STEPS_MAX, Validation};
 use domain::schedule::{ATTEMPTS_MAX, RetryPolicy, TABLE};
-use domain::{ConcurrencyScope, Millis, OnConflict};
+use domain::{BlastRadius, ConcurrencyScope, Millis, OnConflict, Tier};
 use serde::Serialize;
+use strum::VariantNames as _;
 
-use crate::builtin::{self, ON_TIMEOUT};
-use crate::concurrency::{ON_CONFLICT, SCOPES};
-use crate::governance::{
-    APPROVAL_TIMEOUT_MAX, APPROVAL_TIMEOUT_MIN, GROUPS_MAX, ON_REJECT, PHASES, TIERS, VALIDATIONS,
-};
-use crate::parse::ENVIRONMENTS;
-use crate::retry::{BACKOFFS, DELAY_MAX, DELAY_MIN};
-use crate::step::BLAST_RADII;
+use crate::builtin;
+use crate::governance::{APPROVAL_TIMEOUT_MAX, APPROVAL_TIMEOUT_MIN, GROUPS_MAX};
+use crate::retry::{BackoffName, DELAY_MAX, DELAY_MIN};
 
 /// A map of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -65,14 +61,14 @@ fn workflow() -> ReferenceTable {
         fields: vec![
             required("workflow", "a name", "The name of the workflow. Runs and policies refer to it."),
             required("version", "an integer from 1", "The version. Increase it with every change."),
-            optional("environment", one_of(&ENVIRONMENTS), code(word(Environment::default())), ENVIRONMENT),
+            optional("environment", one_of(Environment::VARIANTS), code(Environment::default()), ENVIRONMENT),
             optional(
                 "author",
                 "a user",
                 "none",
                 "The author of the workflow, who may not approve its actions.",
             ),
-            optional("validation", one_of(&VALIDATIONS), validations(), VALIDATION),
+            optional("validation", one_of(Validation::VARIANTS), validations(), VALIDATION),
             optional("approval", "a map", "its defaults", "The deadlines for approvals."),
             optional("auto_approve", "a number from 0 to 1", "no automatic approval", AUTO_APPROVE),
             optional(
@@ -179,11 +175,16 @@ fn concurrency() -> ReferenceTable {
             ),
             optional(
                 "on_conflict",
-                one_of(&ON_CONFLICT),
-                code(word(OnConflict::default())),
+                one_of(OnConflict::VARIANTS),
+                code(OnConflict::default()),
                 ON_CONFLICT_TEXT,
             ),
-            optional("scope", one_of(&SCOPES), code(word(ConcurrencyScope::default())), SCOPE_TEXT),
+            optional(
+                "scope",
+                one_of(ConcurrencyScope::VARIANTS),
+                code(ConcurrencyScope::default()),
+                SCOPE_TEXT,
+            ),
         ],
     }
 }
@@ -222,7 +223,7 @@ fn step() -> ReferenceTable {
             optional("retry", "a map", "its defaults", "The number of attempts and the delays between them."),
             optional(
                 "blast_radius",
-                one_of(&BLAST_RADII),
+                one_of(BlastRadius::VARIANTS),
                 code("low"),
                 "The impact of a mistake. Policy can read it.",
             ),
@@ -232,10 +233,15 @@ fn step() -> ReferenceTable {
                 code("false"),
                 "Whether `critical_only` requires approval for it.",
             ),
-            optional("phase", one_of(&PHASES), code("main"), "The phase of the run, for `per_phase`."),
+            optional(
+                "phase",
+                one_of(Phase::VARIANTS),
+                code("main"),
+                "The phase of the run, for `per_phase`.",
+            ),
             optional(
                 "on_reject",
-                one_of(&ON_REJECT),
+                one_of(OnReject::VARIANTS),
                 code("fail"),
                 "What happens to the run if the request is rejected.",
             ),
@@ -263,7 +269,7 @@ fn retry() -> ReferenceTable {
             ),
             optional(
                 "backoff",
-                one_of(&BACKOFFS),
+                one_of(BackoffName::VARIANTS),
                 code("table"),
                 "The delays: `table` is 5s, 30s, 2m, 10m; `exponential` doubles.",
             ),
@@ -298,7 +304,7 @@ fn wait() -> ReferenceTable {
             ),
             optional(
                 "on_timeout",
-                one_of(&ON_TIMEOUT),
+                one_of(OnTimeout::VARIANTS),
                 code("fail"),
                 "Whether the run then fails or continues with `{timed_out: true}`.",
             ),
@@ -321,13 +327,13 @@ fn gate() -> ReferenceTable {
             ),
             optional(
                 "on_reject",
-                one_of(&ON_REJECT),
+                one_of(OnReject::VARIANTS),
                 code("fail"),
                 "What happens to the run if the request is rejected.",
             ),
             optional(
                 "tier",
-                one_of(&TIERS),
+                one_of(Tier::VARIANTS),
                 code("medium"),
                 "The importance of the request, shown on the approval card.",
             ),
@@ -364,25 +370,19 @@ fn length(least: Millis, most: Millis) -> String {
 }
 
 fn validations() -> String {
-    let prod = word(Validation::default_in(Environment::Prod));
-    format!("`{prod}` in prod, `{}` elsewhere", word(Validation::default_in(Environment::Dev)))
+    let prod = Validation::default_in(Environment::Prod);
+    format!("`{prod}` in prod, `{}` elsewhere", Validation::default_in(Environment::Dev))
 }
 
 fn code(word: impl Display) -> String {
     format!("`{word}`")
 }
 
-/// The name of a choice in the file.
-fn word(choice: impl Serialize) -> String {
-    serde_json::to_value(choice).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use domain::plan::{OnReject, OnTimeout, Phase};
-    use domain::{ApprovalRequirement, BlastRadius, ToolName};
+    use domain::{ApprovalRequirement, ToolName};
 
     use super::*;
     use crate::{ParseErrorKind, parse};
@@ -471,13 +471,13 @@ mod tests {
         };
         let gate = "the `with` of `approval.gate`";
         for (of, name, expected) in [
-            ("a step", "blast_radius", word(BlastRadius::default())),
-            ("a step", "phase", word(Phase::default())),
-            ("a step", "on_reject", word(OnReject::default())),
-            (gate, "on_reject", word(OnReject::default())),
-            (gate, "tier", word(ApprovalRequirement::default().tier)),
+            ("a step", "blast_radius", BlastRadius::default().to_string()),
+            ("a step", "phase", Phase::default().to_string()),
+            ("a step", "on_reject", OnReject::default().to_string()),
+            (gate, "on_reject", OnReject::default().to_string()),
+            (gate, "tier", ApprovalRequirement::default().tier.to_string()),
             (gate, "people", ApprovalRequirement::default().people.count().to_string()),
-            ("the `with` of `wait.event`", "on_timeout", word(OnTimeout::default())),
+            ("the `with` of `wait.event`", "on_timeout", OnTimeout::default().to_string()),
         ] {
             assert_eq!(default_of(of, name), format!("`{expected}`"), "{name} of {of}");
         }

@@ -2,19 +2,27 @@
 
 use domain::Millis;
 use domain::schedule::{ATTEMPTS_MAX, Backoff, RetryPolicy, TABLE};
+use strum::{EnumString, VariantNames};
 
 use crate::error::{ParseErrorKind, WorkflowError};
 use crate::fields::{Fields, choice, duration, integer};
 use crate::yaml::Node;
 
 const FIELDS: [&str; 4] = ["attempts", "backoff", "base", "cap"];
-pub(crate) const BACKOFFS: [&str; 2] = ["table", "exponential"];
 
 /// A shorter delay has no effect on an overloaded system.
 pub(crate) const DELAY_MIN: Millis = Millis(100);
 
 /// After a longer delay, an operator should investigate instead.
 pub(crate) const DELAY_MAX: Millis = Millis::hours(24);
+
+/// The values of `backoff`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub(crate) enum BackoffName {
+    Table,
+    Exponential,
+}
 
 /// Parses `retry`. Missing fields have their defaults.
 pub(crate) fn retry(node: &Node) -> Result<RetryPolicy, WorkflowError> {
@@ -30,10 +38,10 @@ pub(crate) fn retry(node: &Node) -> Result<RetryPolicy, WorkflowError> {
 }
 
 fn backoff(fields: &Fields<'_>) -> Result<Backoff, WorkflowError> {
-    let chosen = fields.get("backoff").map(|node| choice(node, "`backoff`", &BACKOFFS)).transpose()?;
+    let chosen = fields.get("backoff").map(|node| choice(node, "`backoff`")).transpose()?;
     let base = fields.get("base").map(|node| duration(node, "`base`", DELAY_MIN..=DELAY_MAX)).transpose()?;
-    match (chosen.map(|chosen| BACKOFFS[chosen]), fields.key("base")) {
-        (Some("exponential"), _) => Ok(Backoff::Exponential { base: base.unwrap_or(TABLE[0]) }),
+    match (chosen, fields.key("base")) {
+        (Some(BackoffName::Exponential), _) => Ok(Backoff::Exponential { base: base.unwrap_or(TABLE[0]) }),
         (_, Some(key)) => Err(WorkflowError::of(key, ParseErrorKind::BaseUnused)),
         (_, None) => Ok(Backoff::Table),
     }

@@ -4,6 +4,7 @@ use domain::plan::{Call, InputRefs, PlannedStep, Undo, Work};
 use domain::schedule::RetryPolicy;
 use domain::{BlastRadius, StepId, ToolName};
 use serde_json::Value;
+use strum::VariantNames as _;
 
 use crate::builtin::{self, Builtin};
 use crate::error::{ParseErrorKind, WorkflowError, listed};
@@ -26,7 +27,6 @@ const STEP_FIELDS: [&str; 10] = [
     "rollback",
 ];
 const CALL_FIELDS: [&str; 2] = ["tool", "with"];
-pub(crate) const BLAST_RADII: [&str; 3] = ["low", "medium", "high"];
 
 pub(crate) fn step_id(node: &Node) -> Result<StepId, WorkflowError> {
     id(fields(node)?.require("id")?, "`id`")
@@ -60,7 +60,7 @@ impl File<'_> {
 
     fn work(&mut self, seq: usize, fields: &Fields<'_>) -> Result<(Work, InputRefs), WorkflowError> {
         let tool = self.tool(fields.require("tool")?)?;
-        let Some(builtin) = Builtin::from_name(tool.as_str()) else {
+        let Ok(builtin) = tool.as_str().parse::<Builtin>() else {
             let (call, reads) = self.call(seq, tool, fields.get("with"))?;
             return Ok((Work::Call(call), reads));
         };
@@ -107,7 +107,7 @@ impl File<'_> {
         let fields = Fields::of(node, "`rollback`", &CALL_FIELDS)?;
         let name = fields.require("tool")?;
         let tool = self.tool(name)?;
-        if Builtin::from_name(tool.as_str()).is_some() {
+        if tool.as_str().parse::<Builtin>().is_ok() {
             return Err(WorkflowError::of(name, ParseErrorKind::BuiltinUndoes { tool: tool.into() }));
         }
         self.call(seq + 1, tool, fields.get("with"))
@@ -115,11 +115,11 @@ impl File<'_> {
 
     fn tool(&self, node: &Node) -> Result<ToolName, WorkflowError> {
         let tool: ToolName = id(node, "`tool`")?;
-        if self.tools.contains(&tool) || Builtin::from_name(tool.as_str()).is_some() {
+        if self.tools.contains(&tool) || tool.as_str().parse::<Builtin>().is_ok() {
             return Ok(tool);
         }
         let mut known: Vec<&str> =
-            self.tools.iter().map(ToolName::as_str).chain(Builtin::ALL.map(Builtin::name)).collect();
+            self.tools.iter().map(ToolName::as_str).chain(Builtin::VARIANTS.iter().copied()).collect();
         known.sort_unstable();
         known.dedup();
         Err(WorkflowError::of(node, ParseErrorKind::UnknownTool { tool: tool.into(), known: listed(known) }))
@@ -127,9 +127,5 @@ impl File<'_> {
 }
 
 fn blast_radius(fields: &Fields<'_>) -> Result<BlastRadius, WorkflowError> {
-    match fields.get("blast_radius") {
-        None => Ok(BlastRadius::default()),
-        Some(node) => Ok([BlastRadius::Low, BlastRadius::Medium, BlastRadius::High]
-            [choice(node, "`blast_radius`", &BLAST_RADII)?]),
-    }
+    fields.get("blast_radius").map_or(Ok(BlastRadius::default()), |node| choice(node, "`blast_radius`"))
 }

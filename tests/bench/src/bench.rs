@@ -308,7 +308,7 @@ impl Bench {
     }
 
     async fn check_all_succeeded(&self) -> Result<(), String> {
-        for status in RunStatus::ALL.into_iter().filter(|status| *status != RunStatus::Succeeded) {
+        for status in RunStatus::ALL.iter().copied().filter(|status| *status != RunStatus::Succeeded) {
             let query = RunQuery { status: Some(status), ..RunQuery::newest(1) };
             let page = self.store.runs(&tenant()?, query).await.map_err(|error| error.to_string())?;
             if !page.runs.is_empty() {

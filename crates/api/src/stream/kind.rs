@@ -4,129 +4,101 @@
 //! type gets its own envelope, so a listener for `session.completed` does not need to know the last step.
 
 use domain::{Event, EventBody, RunStatus, StepStatus};
+use strum::{IntoStaticStr, VariantArray};
 
 /// An event type of the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Kind {
     /// A run was admitted.
+    #[strum(serialize = "session.created")]
     SessionCreated,
     /// A worker took over from one whose lease expired.
+    #[strum(serialize = "session.assigned")]
     SessionAssigned,
     /// A step waits for approval.
+    #[strum(serialize = "approval.requested")]
     ApprovalRequested,
     /// The approval was decided, expired, or was withdrawn.
+    #[strum(serialize = "approval.resolved")]
     ApprovalResolved,
     /// An effect is about to be attempted.
+    #[strum(serialize = "execution.step.started")]
     StepStarted,
     /// A step produced its output.
+    #[strum(serialize = "execution.step.output")]
     StepOutput,
     /// A step completed.
+    #[strum(serialize = "execution.step.completed")]
     StepCompleted,
     /// An attempt or a step failed.
+    #[strum(serialize = "execution.step.failed")]
     StepFailed,
     /// The run started to roll back its effects.
+    #[strum(serialize = "execution.rollback.started")]
     RollbackStarted,
     /// All effects that can be rolled back are rolled back.
+    #[strum(serialize = "execution.rollback.completed")]
     RollbackCompleted,
     /// The run succeeded.
+    #[strum(serialize = "session.completed")]
     SessionCompleted,
     /// The run failed.
+    #[strum(serialize = "session.failed")]
     SessionFailed,
     /// One approver decided, and a second one is required.
+    #[strum(serialize = "countersign.approval.voted")]
     ApprovalVoted,
     /// A reminder was sent to the approvers.
+    #[strum(serialize = "countersign.approval.reminded")]
     ApprovalReminded,
     /// The approval is overdue and was escalated.
+    #[strum(serialize = "countersign.approval.escalated")]
     ApprovalEscalated,
     /// The policy denied an action.
+    #[strum(serialize = "countersign.action.denied")]
     ActionDenied,
     /// The outcome of an effect is unknown.
+    #[strum(serialize = "countersign.step.outcome_unknown")]
     OutcomeUnknown,
     /// The effect of a step was rolled back.
+    #[strum(serialize = "countersign.step.rolled_back")]
     StepRolledBack,
     /// A step waits for an external event.
+    #[strum(serialize = "countersign.wait.opened")]
     WaitOpened,
     /// The external event did not arrive in time.
+    #[strum(serialize = "countersign.wait.timed_out")]
     WaitTimedOut,
     /// A signal arrived before its step waited for it.
+    #[strum(serialize = "countersign.signal.buffered")]
     SignalBuffered,
     /// A signal was delivered to its step.
+    #[strum(serialize = "countersign.signal.delivered")]
     SignalDelivered,
     /// A user asked to cancel the run.
+    #[strum(serialize = "countersign.run.cancel_requested")]
     CancelRequested,
     /// The run was canceled.
+    #[strum(serialize = "countersign.run.canceled")]
     RunCanceled,
     /// A user asked to pause the run.
+    #[strum(serialize = "countersign.run.pause_requested")]
     PauseRequested,
     /// The run waits for an operator.
+    #[strum(serialize = "countersign.run.paused")]
     RunPaused,
     /// An operator resumed the run.
+    #[strum(serialize = "countersign.run.resumed")]
     RunResumed,
 }
 
 impl Kind {
     /// Every type, the twelve standard types first.
-    pub const ALL: [Self; 27] = [
-        Self::SessionCreated,
-        Self::SessionAssigned,
-        Self::ApprovalRequested,
-        Self::ApprovalResolved,
-        Self::StepStarted,
-        Self::StepOutput,
-        Self::StepCompleted,
-        Self::StepFailed,
-        Self::RollbackStarted,
-        Self::RollbackCompleted,
-        Self::SessionCompleted,
-        Self::SessionFailed,
-        Self::ApprovalVoted,
-        Self::ApprovalReminded,
-        Self::ApprovalEscalated,
-        Self::ActionDenied,
-        Self::OutcomeUnknown,
-        Self::StepRolledBack,
-        Self::WaitOpened,
-        Self::WaitTimedOut,
-        Self::SignalBuffered,
-        Self::SignalDelivered,
-        Self::CancelRequested,
-        Self::RunCanceled,
-        Self::PauseRequested,
-        Self::RunPaused,
-        Self::RunResumed,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The name in an envelope. All but the twelve standard types start with `countersign.`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SessionCreated => "session.created",
-            Self::SessionAssigned => "session.assigned",
-            Self::ApprovalRequested => "approval.requested",
-            Self::ApprovalResolved => "approval.resolved",
-            Self::StepStarted => "execution.step.started",
-            Self::StepOutput => "execution.step.output",
-            Self::StepCompleted => "execution.step.completed",
-            Self::StepFailed => "execution.step.failed",
-            Self::RollbackStarted => "execution.rollback.started",
-            Self::RollbackCompleted => "execution.rollback.completed",
-            Self::SessionCompleted => "session.completed",
-            Self::SessionFailed => "session.failed",
-            Self::ApprovalVoted => "countersign.approval.voted",
-            Self::ApprovalReminded => "countersign.approval.reminded",
-            Self::ApprovalEscalated => "countersign.approval.escalated",
-            Self::ActionDenied => "countersign.action.denied",
-            Self::OutcomeUnknown => "countersign.step.outcome_unknown",
-            Self::StepRolledBack => "countersign.step.rolled_back",
-            Self::WaitOpened => "countersign.wait.opened",
-            Self::WaitTimedOut => "countersign.wait.timed_out",
-            Self::SignalBuffered => "countersign.signal.buffered",
-            Self::SignalDelivered => "countersign.signal.delivered",
-            Self::CancelRequested => "countersign.run.cancel_requested",
-            Self::RunCanceled => "countersign.run.canceled",
-            Self::PauseRequested => "countersign.run.pause_requested",
-            Self::RunPaused => "countersign.run.paused",
-            Self::RunResumed => "countersign.run.resumed",
-        }
+        self.into()
     }
 
     /// Whether the type is about the whole run, not about the current step.
@@ -278,7 +250,7 @@ mod tests {
     #[test]
     fn every_type_is_unique_and_documented() {
         let document = include_str!("../../../../docs/stream.md");
-        for kind in Kind::ALL {
+        for &kind in Kind::ALL {
             assert!(document.contains(&format!("| `{}` |", kind.as_str())), "{}", kind.as_str());
             let named = Kind::ALL.iter().filter(|other| other.as_str() == kind.as_str());
             assert_eq!(named.count(), 1, "{}", kind.as_str());

@@ -152,7 +152,7 @@ impl<S: Store> TenantPoller<S> {
 
     /// All unfinished runs.
     async fn find_open(&self, found: &mut Found) -> Result<(), EngineError> {
-        for status in RunStatus::ALL.into_iter().filter(|status| !status.is_terminal()) {
+        for status in RunStatus::ALL.iter().copied().filter(|status| !status.is_terminal()) {
             let mut before = None;
             loop {
                 let status = Some(status);

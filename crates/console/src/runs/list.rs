@@ -152,7 +152,7 @@ fn filters(query: &RunsQuery) -> Markup {
                 label for="status" { "Status" }
                 select #status name="status" {
                     option value="" { "any" }
-                    @for status in RunStatus::ALL {
+                    @for &status in RunStatus::ALL {
                         option value=(status) selected[chosen == Some(status)] { (status.as_str().replace('_', " ")) }
                     }
                 }

@@ -6,7 +6,7 @@ use api::ApiError;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use domain::plan::{PlannedStep, Validation, Work};
-use domain::{AppliedWorkflow, BlastRadius, Plan, Role, WorkflowName};
+use domain::{AppliedWorkflow, Plan, Role, WorkflowName};
 use maud::{Markup, html};
 use serde_json::Value;
 use store::Store;
@@ -272,19 +272,11 @@ fn steps(plan: &Plan) -> Markup {
                     td data-label="Step" { span.soft.number { (n + 1) } " " (step.id) }
                     td data-label="Tool" { code { (tool(&step.work)) } }
                     td.long data-label="Definition" { (definition(step)) }
-                    td data-label="Blast radius" { (blast_radius(step.blast_radius)) @if step.critical { ", critical" } }
+                    td data-label="Blast radius" { (step.blast_radius) @if step.critical { ", critical" } }
                     td data-label="Rollback" { @if step.rollback.is_some() { "defined" } @else { span.soft { "–" } } }
                 } } }
             }
         }
-    }
-}
-
-fn blast_radius(radius: BlastRadius) -> &'static str {
-    match radius {
-        BlastRadius::Low => "low",
-        BlastRadius::Medium => "medium",
-        BlastRadius::High => "high",
     }
 }
 

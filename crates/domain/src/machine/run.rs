@@ -2,13 +2,28 @@
 //!
 //! [`RunStatus::after`] is the transition table. A terminal run has no transitions.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// The status of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownRunStatus, parse_err_fn = UnknownRunStatus::new)]
 pub enum RunStatus {
     /// Admitted; no step was claimed.
     Queued,
@@ -33,7 +48,7 @@ pub enum RunStatus {
 }
 
 /// An input of the run state machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum RunMove {
     /// A worker claims the current step, or its undo.
@@ -62,19 +77,7 @@ pub enum RunMove {
 
 impl RunMove {
     /// Every move.
-    pub const ALL: [Self; 11] = [
-        Self::Claim,
-        Self::OpenWait,
-        Self::OpenGate,
-        Self::Continue,
-        Self::Complete,
-        Self::Retry,
-        Self::Fail,
-        Self::Cancel,
-        Self::Pause,
-        Self::Resume,
-        Self::RollBack,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 }
 
 /// A move that the current status does not allow.
@@ -89,18 +92,7 @@ pub struct IllegalRunMove {
 
 impl RunStatus {
     /// Every status.
-    pub const ALL: [Self; 10] = [
-        Self::Queued,
-        Self::Running,
-        Self::WaitingApproval,
-        Self::WaitingEvent,
-        Self::Paused,
-        Self::RollingBack,
-        Self::FailedRetryable,
-        Self::Succeeded,
-        Self::FailedTerminal,
-        Self::Canceled,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The status after `by`: the transition table.
     #[expect(clippy::match_same_arms, reason = "a row for each legal move")]
@@ -164,24 +156,7 @@ impl RunStatus {
 
     /// The name used in the API and in files.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::WaitingApproval => "waiting_approval",
-            Self::WaitingEvent => "waiting_event",
-            Self::Paused => "paused",
-            Self::RollingBack => "rolling_back",
-            Self::FailedRetryable => "failed_retryable",
-            Self::Succeeded => "succeeded",
-            Self::FailedTerminal => "failed_terminal",
-            Self::Canceled => "canceled",
-        }
-    }
-}
-
-impl fmt::Display for RunStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+        self.into()
     }
 }
 
@@ -192,13 +167,9 @@ impl fmt::Display for RunStatus {
 )]
 pub struct UnknownRunStatus(String);
 
-impl std::str::FromStr for RunStatus {
-    type Err = UnknownRunStatus;
-    fn from_str(text: &str) -> Result<Self, UnknownRunStatus> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == text)
-            .ok_or_else(|| UnknownRunStatus(text.to_owned()))
+impl UnknownRunStatus {
+    fn new(text: &str) -> Self {
+        Self(text.to_owned())
     }
 }
 
@@ -208,8 +179,8 @@ mod tests {
 
     #[test]
     fn terminal_run_has_no_transitions() {
-        for status in RunStatus::ALL.into_iter().filter(|status| status.is_terminal()) {
-            for by in RunMove::ALL {
+        for status in RunStatus::ALL.iter().copied().filter(|status| status.is_terminal()) {
+            for &by in RunMove::ALL {
                 assert_eq!(status.after(by), Err(IllegalRunMove { from: status, by }));
             }
         }
@@ -217,14 +188,14 @@ mod tests {
 
     #[test]
     fn active_run_can_be_canceled() {
-        for status in RunStatus::ALL.into_iter().filter(|status| !status.is_terminal()) {
+        for status in RunStatus::ALL.iter().copied().filter(|status| !status.is_terminal()) {
             assert_eq!(status.after(RunMove::Cancel), Ok(RunStatus::Canceled));
         }
     }
 
     #[test]
     fn active_run_can_be_paused_once() {
-        for status in RunStatus::ALL.into_iter().filter(|status| !status.is_terminal()) {
+        for status in RunStatus::ALL.iter().copied().filter(|status| !status.is_terminal()) {
             let held = status == RunStatus::Paused;
             assert_eq!(status.after(RunMove::Pause).is_ok(), !held, "{status}");
         }
@@ -232,7 +203,7 @@ mod tests {
 
     #[test]
     fn status_round_trips() {
-        for status in RunStatus::ALL {
+        for &status in RunStatus::ALL {
             assert_eq!(status.as_str().parse(), Ok(status));
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
         }

@@ -2,13 +2,27 @@
 //!
 //! [`StepStatus::after`] is the transition table.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr, VariantArray};
 
 /// The status of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum StepStatus {
     /// An earlier step is not done.
     Pending,
@@ -33,7 +47,7 @@ pub enum StepStatus {
 }
 
 /// An input of the step state machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum StepMove {
     /// All earlier steps are done.
@@ -60,18 +74,7 @@ pub enum StepMove {
 
 impl StepMove {
     /// Every move.
-    pub const ALL: [Self; 10] = [
-        Self::Activate,
-        Self::Claim,
-        Self::OpenWait,
-        Self::OpenGate,
-        Self::Succeed,
-        Self::Retry,
-        Self::Reopen,
-        Self::Fail,
-        Self::Cancel,
-        Self::RollBack,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 }
 
 /// A move that the current status does not allow.
@@ -86,18 +89,7 @@ pub struct IllegalStepMove {
 
 impl StepStatus {
     /// Every status.
-    pub const ALL: [Self; 10] = [
-        Self::Pending,
-        Self::Ready,
-        Self::Running,
-        Self::WaitingApproval,
-        Self::WaitingEvent,
-        Self::FailedRetryable,
-        Self::Succeeded,
-        Self::FailedTerminal,
-        Self::Canceled,
-        Self::RolledBack,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The status after `by`: the transition table.
     #[expect(clippy::match_same_arms, reason = "a row for each legal move")]
@@ -148,24 +140,7 @@ impl StepStatus {
 
     /// The name used in the API and in files.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Ready => "ready",
-            Self::Running => "running",
-            Self::WaitingApproval => "waiting_approval",
-            Self::WaitingEvent => "waiting_event",
-            Self::FailedRetryable => "failed_retryable",
-            Self::Succeeded => "succeeded",
-            Self::FailedTerminal => "failed_terminal",
-            Self::Canceled => "canceled",
-            Self::RolledBack => "rolled_back",
-        }
-    }
-}
-
-impl fmt::Display for StepStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+        self.into()
     }
 }
 
@@ -175,8 +150,8 @@ mod tests {
 
     #[test]
     fn ended_step_can_only_roll_back_from_succeeded() {
-        for status in StepStatus::ALL.into_iter().filter(|status| status.is_terminal()) {
-            for by in StepMove::ALL {
+        for status in StepStatus::ALL.iter().copied().filter(|status| status.is_terminal()) {
+            for &by in StepMove::ALL {
                 let legal = status == StepStatus::Succeeded && by == StepMove::RollBack;
                 assert_eq!(status.after(by).is_ok(), legal, "{status} {by:?}");
             }

@@ -79,7 +79,8 @@ impl Pages {
 
 /// The status that is read after `status`.
 fn after(status: Option<RunStatus>) -> Option<RunStatus> {
-    let behind = RunStatus::ALL.into_iter().skip_while(move |of| status.is_some_and(|status| *of != status));
+    let behind =
+        RunStatus::ALL.iter().copied().skip_while(move |of| status.is_some_and(|status| *of != status));
     behind.skip(usize::from(status.is_some())).find(|status| !status.is_terminal())
 }
 
@@ -110,7 +111,8 @@ mod tests {
     #[test]
     fn every_active_status_is_read_once() {
         let read: Vec<_> = std::iter::successors(after(None), |status| after(Some(*status))).collect();
-        let expected: Vec<_> = RunStatus::ALL.into_iter().filter(|status| !status.is_terminal()).collect();
+        let expected: Vec<_> =
+            RunStatus::ALL.iter().copied().filter(|status| !status.is_terminal()).collect();
         assert_eq!(read, expected);
     }
 }

@@ -2,6 +2,7 @@
 
 use domain::{IdempotencyKey, RunStatus, StepId, view};
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 use super::{EvidenceBundle, StepOutcome};
 
@@ -13,24 +14,15 @@ pub struct Compensation {
     pub status: EffectStatus,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum EffectStatus {
     RolledBack,
     /// Still in effect; the workflow defines a rollback.
     Reversible,
     /// Still in effect; the workflow defines no rollback.
     InEffect,
-}
-
-impl EffectStatus {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::RolledBack => "rolled_back",
-            Self::Reversible => "reversible",
-            Self::InEffect => "in_effect",
-        }
-    }
 }
 
 impl From<view::CompensationEntry> for Compensation {

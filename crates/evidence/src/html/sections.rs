@@ -110,7 +110,7 @@ pub(super) fn receipts(bundle: &EvidenceBundle) -> Markup {
 pub(super) fn compensations(bundle: &EvidenceBundle) -> Markup {
     let lines = bundle.compensations.iter();
     let rows: Vec<_> = lines
-        .map(|line| vec![line.step.to_string(), line.status.as_str().to_owned(), line.key.to_string()])
+        .map(|line| vec![line.step.to_string(), line.status.to_string(), line.key.to_string()])
         .collect();
     table("Compensations", &["Step", "Status", "Key"], &rows)
 }

@@ -78,7 +78,7 @@ impl Catalogue {
     fn add(&mut self, file: &File, rule: &Rule) -> Result<(), PolicyError> {
         let name = rule.name.first().and_then(|part| part.name()).unwrap_or_default();
         let is_policy = file.package == ["data", PACKAGE];
-        match RuleSet::from_name(name) {
+        match name.parse().ok() {
             Some(set) if is_policy => self.add_member(set, rule),
             _ if is_policy && name == "reads" => self.add_reads(rule),
             _ if name.starts_with("test_") => self.add_test(file, name, rule),

@@ -55,12 +55,8 @@ pub fn render(approval: &Approval) -> Value {
 }
 
 fn title(approval: &Approval) -> String {
-    let title = format!(
-        "{}: {} · {}",
-        text::status(approval.status),
-        text::environment(approval.environment),
-        approval.workflow
-    );
+    let title =
+        format!("{}: {} · {}", text::status(approval.status), approval.environment, approval.workflow);
     escape::line(&title, TextLimit::plain(block::HEADER_UNITS_MAX))
 }
 
@@ -73,7 +69,7 @@ fn notice(what: &str, approval: &Approval) -> String {
 fn location(approval: &Approval) -> [(&'static str, String); 4] {
     [
         ("Workflow", approval.workflow.to_string()),
-        ("Environment", text::environment(approval.environment).to_owned()),
+        ("Environment", approval.environment.to_string()),
         ("Step", format!("{} (step {})", approval.step, u32::from(approval.seq.0) + 1)),
         ("Run", approval.run.to_string()),
     ]

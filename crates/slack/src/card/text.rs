@@ -1,20 +1,12 @@
 //! The wording of the domain's values on a card.
 
-use domain::plan::{Environment, OnReject};
+use domain::plan::OnReject;
 use domain::{ApprovalStatus, ApproverCount, EffectClass, Reversibility, Tier, Timestamp};
 
 use crate::escape::{self, TextLimit};
 
 /// One sentence.
 const WHY_UNITS_MAX: usize = 300;
-
-pub(super) fn environment(environment: Environment) -> &'static str {
-    match environment {
-        Environment::Dev => "dev",
-        Environment::Staging => "staging",
-        Environment::Prod => "prod",
-    }
-}
 
 pub(super) fn status(status: ApprovalStatus) -> &'static str {
     match status {

@@ -26,7 +26,7 @@ fn row(row: &TimelineRow) -> Value {
 
 fn segment(segment: &Segment) -> Value {
     json!({
-        "activity": segment.activity.name(),
+        "activity": segment.activity,
         "undo": segment.undo,
         "from": rfc3339_millis(segment.from),
         "until": rfc3339_millis(segment.until),
@@ -37,5 +37,5 @@ fn segment(segment: &Segment) -> Value {
 }
 
 fn mark(mark: &Mark) -> Value {
-    json!({ "at": rfc3339_millis(mark.at), "kind": mark.kind.name(), "text": mark.text })
+    json!({ "at": rfc3339_millis(mark.at), "kind": mark.kind, "text": mark.text })
 }

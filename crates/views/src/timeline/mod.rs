@@ -12,6 +12,7 @@ mod tests;
 
 use domain::plan::Plan;
 use domain::{ChainFault, Event, Live, Millis, StepSeq, Timestamp};
+use serde::Serialize;
 
 use crate::RunSnapshot;
 use crate::text::{numbered, tool};
@@ -61,7 +62,8 @@ pub struct Segment {
     pub worker: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Activity {
     /// Ready, but not claimed by a worker.
     Queued,
@@ -84,13 +86,15 @@ pub struct Mark {
     pub text: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum MarkKind {
     /// An attempt failed and will be retried.
     Retry,
     /// The lease of a worker expired and another worker took over.
     TakeOver,
     /// The outcome of an effect is unknown.
+    #[serde(rename = "outcome_unknown")]
     Unknown,
     /// The step failed permanently.
     Failed,
@@ -157,18 +161,6 @@ impl Activity {
         self != Self::Working
     }
 
-    /// The name in JSON documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Working => "working",
-            Self::BackingOff => "backing_off",
-            Self::AwaitingEvent => "awaiting_event",
-            Self::AwaitingApproval => "awaiting_approval",
-            Self::Paused => "paused",
-        }
-    }
-
     pub fn label(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -182,18 +174,6 @@ impl Activity {
 }
 
 impl MarkKind {
-    /// The name in JSON documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Retry => "retry",
-            Self::TakeOver => "take_over",
-            Self::Unknown => "outcome_unknown",
-            Self::Failed => "failed",
-            Self::Approved => "approved",
-            Self::Rejected => "rejected",
-        }
-    }
-
     pub fn label(self) -> &'static str {
         match self {
             Self::Retry => "retry",

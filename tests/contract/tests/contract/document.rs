@@ -89,7 +89,7 @@ fn api_page_lists_every_error_code() {
     let codes: Vec<String> =
         api::problem::CODES.iter().map(|(code, means)| format!("| `{code}` | {means} |")).collect();
     assert_eq!(listed, codes);
-    for code in domain::Code::ALL {
+    for &code in domain::Code::ALL {
         assert!(codes.iter().any(|row| row.starts_with(&format!("| `{code}` |"))), "{code}");
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn names(config: &SystemsConfig) -> Vec<(TenantId, SecretName)> {
             .map(|(id, until)| PreviousSecret { id: id.to_owned(), until: rfc3339_millis(until) }),
     };
     let sources = config.server().sources.iter().map(|source| {
-        let of = name(source.source.as_str(), source.scheme.as_str(), &source.secret);
+        let of = name(source.source.as_str(), &source.scheme.to_string(), &source.secret);
         (source.tenant.clone(), of)
     });
     let slack =

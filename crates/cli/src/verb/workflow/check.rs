@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use connectors::{ConnectorSettings, HostAllowList, ToolRegistry};
-use domain::EffectClass;
 use domain::plan::{InputRefs, Plan, PlannedStep, Undo, Work};
 use serde_json::{Value, json};
 
@@ -108,21 +107,8 @@ fn plan_json(file: &Path, plan: &Plan, tools: &ToolRegistry) -> Value {
 /// The effect class of the step, if the file determines it.
 fn effect(tools: &ToolRegistry, work: &Work) -> Option<String> {
     match work {
-        Work::Call(call) => {
-            let class = tools.get(&call.tool)?.effect_class(&call.with)?;
-            Some(class_name(class).to_owned())
-        }
+        Work::Call(call) => Some(tools.get(&call.tool)?.effect_class(&call.with)?.to_string()),
         Work::Wait { .. } | Work::Gate { .. } => Some("none".to_owned()),
-    }
-}
-
-fn class_name(class: EffectClass) -> &'static str {
-    match class {
-        EffectClass::ReadOnly => "read_only",
-        EffectClass::NativeKey => "native_key",
-        EffectClass::CompareAndSet => "compare_and_set",
-        EffectClass::LookUp => "look_up",
-        EffectClass::Opaque => "opaque",
     }
 }
 
