@@ -5,7 +5,7 @@
 
 #[cfg(feature = "configured")]
 pub mod configured;
-pub mod http;
+mod response;
 #[cfg(feature = "served")]
 pub mod routes;
 pub mod slack;

@@ -6,11 +6,13 @@ use std::io;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use connectors::ToolRegistry;
-use countersign_ingress::webhook::{AuthScheme, WebhookAuth, WebhookRequest, deliver};
+use countersign_ingress::webhook::{AuthScheme, WebhookAuth, deliver};
 use domain::record::ORPHANED_AFTER;
 use domain::{Cause, Initiator, Millis, RunStatus, Source, Timestamp, ToolName};
 use engine::{AdvanceLimits, Engine, EngineParts, StartRun, Timing};
+use http::Request;
 use serde_json::{Value, json};
 use signing::{Secrets, sign};
 use store::{Clock, Ledger as _, SqliteOptions, SqliteStore};
@@ -145,14 +147,13 @@ async fn refused_delivery_logs_its_code_and_no_content() {
     for password in ["hunter2", "swordfish"] {
         let body = json!({ "id": "order-4711", "password": password }).to_string().into_bytes();
         let signature = sign(&SECRET.into(), &timestamp, &body);
-        let headers = [
-            ("content-type", "application/json"),
-            ("x-countersign-timestamp", timestamp.as_str()),
-            ("x-countersign-signature", signature.as_str()),
-        ];
-        let headers = headers.into_iter().collect();
-        let request = WebhookRequest { source: "webhook", tenant: "acme", headers, body: &body };
-        statuses.push(deliver(&engine, &auth, request).await.status);
+        let request = Request::post("/webhook/webhook/acme")
+            .header("content-type", "application/json")
+            .header("x-countersign-timestamp", &timestamp)
+            .header("x-countersign-signature", &signature)
+            .body(Bytes::from(body))
+            .unwrap();
+        statuses.push(deliver(&engine, &auth, &request).await.status().as_u16());
     }
     assert_eq!(statuses, [202, 409]);
 

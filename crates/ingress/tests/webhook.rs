@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
 use connectors::ToolRegistry;
-use countersign_ingress::http::raw_body;
 use countersign_ingress::webhook::{
-    AuthScheme, BODY_BYTES_MAX, InvalidWebhookAuth, Response, WebhookAuth, WebhookRequest, deliver,
-    unauthenticated,
+    AuthScheme, BODY_BYTES_MAX, InvalidWebhookAuth, WebhookAuth, deliver, unauthenticated,
 };
 use domain::inbox::TRIES_MAX;
 use domain::{
@@ -21,6 +20,7 @@ use domain::{
     TraceContext,
 };
 use engine::{Engine, EngineParts, Timing};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use signing::{Secrets, sign, sign_body};
 use store::{
@@ -96,8 +96,8 @@ impl TestEnv {
         Self { engine: engine_on(store), auth: webhook_auth(1) }
     }
 
-    async fn deliver(&self, sent: &Delivery) -> Response {
-        deliver(&self.engine, &self.auth, sent.request()).await
+    async fn deliver(&self, sent: &Delivery) -> Response<String> {
+        deliver(&self.engine, &self.auth, &sent.request()).await
     }
 
     /// Applies a workflow for acme.
@@ -128,9 +128,9 @@ impl TestEnv {
     }
 
     /// Asserts that the delivery gets `status`, and that nothing is stored or sent.
-    async fn rejects(&self, sent: &Delivery, status: u16) -> Response {
+    async fn rejects(&self, sent: &Delivery, status: u16) -> Response<String> {
         let response = self.deliver(sent).await;
-        assert_eq!(response.status, status, "{}", response.body);
+        assert_eq!(response.status().as_u16(), status, "{}", response.body());
         self.assert_empty().await;
         response
     }
@@ -149,8 +149,8 @@ impl TestEnv {
     /// Asserts that the delivery is accepted as new and stored, and that a message is sent.
     async fn accepts(&self, sent: &Delivery) -> InboxEntry {
         let response = self.deliver(sent).await;
-        assert_eq!(response.status, 202, "{}", response.body);
-        let body: Value = serde_json::from_str(&response.body).unwrap();
+        assert_eq!(response.status(), 202, "{}", response.body());
+        let body: Value = serde_json::from_str(response.body()).unwrap();
         assert_eq!(body["status"], "accepted");
         let run = RunKey {
             tenant: sent.tenant.parse().unwrap(),
@@ -163,13 +163,18 @@ impl TestEnv {
     /// Asserts that the delivery is a duplicate of `entry`.
     async fn deduplicates(&self, sent: &Delivery, entry: &InboxEntry) {
         let response = self.deliver(sent).await;
-        let body: Value = serde_json::from_str(&response.body).unwrap();
+        let body: Value = serde_json::from_str(response.body()).unwrap();
         let expected = json!({ "run": entry.run.run, "status": "duplicate", "outcome": "pending" });
-        assert_eq!((response.status, body), (202, expected));
+        assert_eq!((response.status().as_u16(), body), (202, expected));
         let others: Vec<_> = self.messages().await.into_iter().filter(|(run, _)| *run != entry.run).collect();
         assert_eq!(others, []);
         assert_eq!(self.engine.store().entry(&entry.run).await.unwrap().as_ref(), Some(entry));
     }
+}
+
+fn parts(response: Response<String>) -> (StatusCode, HeaderMap, String) {
+    let (parts, body) = response.into_parts();
+    (parts.status, parts.headers, body)
 }
 
 /// The runs that the default deliveries of these tests would start.
@@ -194,9 +199,12 @@ impl Delivery {
         Self { source, tenant, headers, body: body.into() }
     }
 
-    fn request(&self) -> WebhookRequest<'_> {
-        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        WebhookRequest { source: self.source, tenant: self.tenant, headers, body: &self.body }
+    fn request(&self) -> Request<Bytes> {
+        let request = Request::post(format!("/webhook/{}/{}", self.source, self.tenant));
+        // No server accepts a value with a control character, so such a header does not arrive.
+        let headers = self.headers.iter().filter(|(_, value)| HeaderValue::from_str(value).is_ok());
+        let request = headers.fold(request, |request, (name, value)| request.header(name, value));
+        request.body(Bytes::from(self.body.clone())).unwrap()
     }
 
     fn without(mut self, name: &str) -> Self {
@@ -282,7 +290,7 @@ async fn pull_request_without_repository_id_uses_its_name() {
         without_id(body);
         body["pull_request"]["title"] = json!("Repair it");
     });
-    assert!(env.deliver(&again).await.body.contains(first.run.run.as_str()));
+    assert!(env.deliver(&again).await.body().contains(first.run.run.as_str()));
     let elsewhere = pull_request("d-3", |body| {
         without_id(body);
         body["repository"]["full_name"] = json!("acme/web");
@@ -296,8 +304,8 @@ async fn pull_request_change_is_one_event_within_five_seconds() {
     let first = env.accepts(&pull_request("d-1", |_| {})).await;
     let again =
         env.deliver(&pull_request("d-2", |body| body["pull_request"]["title"] = json!("Repair it"))).await;
-    assert!((200..=202).contains(&again.status), "{}", again.body);
-    let reply: Value = serde_json::from_str(&again.body).unwrap();
+    assert!((200..=202).contains(&again.status().as_u16()), "{}", again.body());
+    let reply: Value = serde_json::from_str(again.body()).unwrap();
     assert_eq!((&reply["run"], &reply["status"]), (&json!(first.run.run), &json!("duplicate")));
     for (delivery, field) in
         [("d-3", "/action"), ("d-4", "/pull_request/head/sha"), ("d-5", "/pull_request/number")]
@@ -322,7 +330,7 @@ async fn two_labels_on_a_pull_request_are_two_events() {
         };
         let first = env.accepts(&change("1", 1)).await;
         assert_ne!(env.accepts(&change("2", 2)).await.run, first.run, "{what}");
-        assert!(env.deliver(&change("3", 1)).await.body.contains(first.run.run.as_str()), "{what}");
+        assert!(env.deliver(&change("3", 1)).await.body().contains(first.run.run.as_str()), "{what}");
     }
     // A thread has a node id and no numeric id.
     let thread = |delivery, node| pull_request(delivery, |body| body["thread"] = json!({ "node_id": node }));
@@ -345,7 +353,7 @@ async fn valid_traceparent_is_passed_to_the_message() {
     for (header, invalid) in [(parent, false), ("not a trace context", true)] {
         let env = TestEnv::new();
         let response = env.deliver(&incident().with("Traceparent", header)).await;
-        assert_eq!(response.status, 202, "{}", response.body);
+        assert_eq!(response.status(), 202, "{}", response.body());
         let received =
             env.engine.store().receive(QueueName::Ingest, 10, Millis::mins(1), Duration::ZERO).await;
         let [message] = &*received.unwrap() else { panic!("one message") };
@@ -391,7 +399,7 @@ async fn webhook_key_is_its_id_or_its_body() {
     let env = TestEnv::new();
     let named = env.accepts(&hook(r#"{"id":"order-7","n":1}"#)).await;
     assert_eq!(json!(named.body), json!({ "inline": { "body": { "id": "order-7", "n": 1 } } }));
-    assert_eq!(env.deliver(&hook(r#"{"id":"order-7","n":2}"#)).await.status, 409);
+    assert_eq!(env.deliver(&hook(r#"{"id":"order-7","n":2}"#)).await.status(), 409);
     let unnamed = env.accepts(&hook(r#"{"n":1}"#)).await;
     env.deduplicates(&hook(r#"{ "n": 1 }"#), &unnamed).await;
     assert_ne!(env.accepts(&hook(r#"{"n":2}"#)).await.run, unnamed.run);
@@ -439,7 +447,7 @@ async fn basic_and_bearer_are_accepted_where_configured() {
         initech.clone().signed(PASSWORD),
         umbrella.clone(),
     ] {
-        assert_eq!(env.rejects(&wrong, 401).await, unauthenticated());
+        assert_eq!(parts(env.rejects(&wrong, 401).await), parts(unauthenticated()));
     }
     env.accepts(&with_auth(initech, basic(PASSWORD))).await;
     env.accepts(&with_auth(umbrella, format!("bearer {TOKEN}"))).await;
@@ -475,15 +483,15 @@ async fn duplicate_of_a_rejected_event_reports_the_reason() {
     let entry = env.accepts(&sent).await;
     for _ in 1..TRIES_MAX {
         env.engine.admission().process_entry(&entry.run).await.unwrap();
-        assert_eq!(env.deliver(&sent).await.status, 202, "a duplicate starts another attempt");
+        assert_eq!(env.deliver(&sent).await.status(), 202, "a duplicate starts another attempt");
     }
     env.engine.admission().process_entry(&entry.run).await.unwrap();
     let response = env.deliver(&sent).await;
-    let body: Value = serde_json::from_str(&response.body).unwrap();
+    let body: Value = serde_json::from_str(response.body()).unwrap();
     let why = "workflows first and second both match it";
     let expected =
         json!({ "run": entry.run.run, "status": "duplicate", "outcome": "rejected", "reason": why });
-    assert_eq!((response.status, body), (200, expected));
+    assert_eq!((response.status().as_u16(), body), (200, expected));
 }
 
 /// The first workflow on the page.
@@ -528,14 +536,14 @@ async fn event_is_accepted_only_after_it_is_durable() {
         let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
         let engine = engine_on(Intercepted::new(store.clone(), Down(call)));
         let (auth, sent) = (webhook_auth(1), incident());
-        let response = deliver(&engine, &auth, sent.request()).await;
-        assert_eq!(response.status, 503, "{call}");
-        assert!(response.headers.iter().any(|(name, _)| *name == "retry-after"));
-        assert!(!response.body.contains("disk"), "{}", response.body);
+        let response = deliver(&engine, &auth, &sent.request()).await;
+        assert_eq!(response.status(), 503, "{call}");
+        assert!(response.headers().contains_key("retry-after"));
+        assert!(!response.body().contains("disk"), "{}", response.body());
         assert_eq!(store.receive(QueueName::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap(), []);
         // The sender retries, and the store answers.
         let env = TestEnv { engine: engine_on(store), auth };
-        assert!(matches!(env.deliver(&sent).await.status, 200 | 202));
+        assert!(matches!(env.deliver(&sent).await.status().as_u16(), 200 | 202));
         assert_eq!(env.messages().await.len(), 1);
     }
 }
@@ -563,11 +571,11 @@ async fn hanging_store_returns_503_and_loses_nothing() {
     let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
     let (engine, auth, sent) =
         (engine_on(Intercepted::new(store.clone(), LostReply)), webhook_auth(1), incident());
-    let response = deliver(&engine, &auth, sent.request()).await;
-    assert_eq!(response.status, 503, "{}", response.body);
-    assert!(response.headers.iter().any(|(name, _)| *name == "retry-after"));
+    let response = deliver(&engine, &auth, &sent.request()).await;
+    assert_eq!(response.status(), 503, "{}", response.body());
+    assert!(response.headers().contains_key("retry-after"));
     let env = TestEnv { engine: engine_on(store), auth };
-    assert_eq!(env.deliver(&sent).await.status, 202);
+    assert_eq!(env.deliver(&sent).await.status(), 202);
     assert_eq!(env.messages().await.len(), 1);
 }
 
@@ -589,7 +597,7 @@ async fn unknown_tenant_source_and_signature_look_the_same() {
         incident().signed("requests signed with the decoy are rejected"),
         Delivery { tenant: "unknown", ..incident() }.signed("requests signed with the decoy are rejected"),
     ] {
-        assert_eq!(env.rejects(&sent, 401).await, unauthenticated());
+        assert_eq!(parts(env.rejects(&sent, 401).await), parts(unauthenticated()));
     }
 }
 
@@ -717,8 +725,8 @@ async fn replay_same_bytes_within_window() {
                 env.engine.admission().process_entry(&entry.run).await.unwrap();
             }
             let response = env.deliver(&sent).await;
-            assert_eq!(response.status, status, "{}", response.body);
-            assert!(response.body.contains(entry.run.run.as_str()), "{}", response.body);
+            assert_eq!(response.status().as_u16(), status, "{}", response.body());
+            assert!(response.body().contains(entry.run.run.as_str()), "{}", response.body());
         }
     }
 }
@@ -730,7 +738,7 @@ async fn replay_new_delivery_id_same_mac() {
     env.deduplicates(&push().with("X-GitHub-Delivery", "other"), &entry).await;
     // The event name is not signed: changing it does not create another request.
     let renamed = push().with("X-GitHub-Delivery", "other").with("X-GitHub-Event", "deployment");
-    assert_eq!(env.deliver(&renamed).await.status, 409);
+    assert_eq!(env.deliver(&renamed).await.status(), 409);
     let other = InboxEntry::run_of(&"acme".parse().unwrap(), &"github:other".parse().unwrap());
     assert_eq!(env.engine.store().entry(&other).await.unwrap(), None);
 }
@@ -745,8 +753,8 @@ async fn same_delivery_id_other_body() {
     incident["record"]["priority"] = json!("5");
     for sent in [other, servicenow(&incident)] {
         let response = env.deliver(&sent).await;
-        assert_eq!(response.status, 409, "{}", response.body);
-        let problem: Value = serde_json::from_str(&response.body).unwrap();
+        assert_eq!(response.status(), 409, "{}", response.body());
+        let problem: Value = serde_json::from_str(response.body()).unwrap();
         assert_eq!(problem["code"], "IDEMPOTENCY_CONFLICT");
     }
     assert_eq!(env.engine.store().entry(&entry.run).await.unwrap(), Some(entry));
@@ -772,25 +780,6 @@ async fn content_type_mismatch_form_vs_json() {
     env.rejects(&incident().without("Content-Type"), 415).await;
     env.rejects(&Delivery::new("servicenow", "acme", form).signed(ACME), 400).await;
     env.accepts(&incident().with("Content-Type", "Application/JSON; charset=utf-8")).await;
-}
-
-#[tokio::test]
-async fn base64_flag_lies() {
-    let env = TestEnv::new();
-    let plain = String::from_utf8(incident().body).unwrap();
-    let encoded = BASE64_STANDARD.encode(&plain);
-    // Flagged, but not base64: there are no bytes to verify.
-    assert_eq!(raw_body(&plain, true), None);
-    for cut_off in [&encoded[..encoded.len() - 1], &format!("{encoded}\n"), &format!("{encoded}=")] {
-        assert_eq!(raw_body(cut_off, true), None);
-    }
-    // Base64, but not flagged: other bytes than the signed ones. The same for a text that only looks encoded.
-    let unflagged = raw_body(&encoded, false).unwrap().into_owned();
-    env.rejects(&Delivery { body: unflagged, ..incident() }, 401).await;
-    let word = Delivery::new("servicenow", "acme", "abcd").signed(ACME);
-    let mistaken = raw_body("abcd", true).unwrap().into_owned();
-    env.rejects(&Delivery { body: mistaken, ..word }, 401).await;
-    env.accepts(&Delivery { body: raw_body(&encoded, true).unwrap().into_owned(), ..incident() }).await;
 }
 
 #[tokio::test]
@@ -904,7 +893,7 @@ async fn invalid_body_is_rejected_without_echoing_it() {
         [json!([]), json!("secret text"), json!({}), json!({ "table": "incident", "record": "secret text" })]
     {
         let response = env.rejects(&servicenow(&body), 400).await;
-        assert!(!response.body.contains("secret text"), "{}", response.body);
+        assert!(!response.body().contains("secret text"), "{}", response.body());
     }
     env.rejects(&github("push", "other", &json!(["a list"])), 400).await;
     env.rejects(&hook(r#"{"id":["a"]}"#), 400).await;

@@ -3,12 +3,13 @@
 //! The crate that AWS publishes for these events panics on a body that is flagged as base64 and is not. Here such a
 //! request is not authenticated.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response};
 use serde::{Deserialize, Serialize};
-
-use ingress::http::{Headers, Response, raw_body};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -23,18 +24,19 @@ pub struct HttpEvent {
 }
 
 impl HttpEvent {
-    /// The segments of the path. The first one can be the name of a stage.
-    pub(super) fn path(&self) -> Vec<&str> {
-        self.raw_path.trim_start_matches('/').split('/').collect()
-    }
-
-    pub(super) fn headers(&self) -> Headers<'_> {
-        self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
-    }
-
-    /// The bytes that were sent; `None` if the base64 flag is wrong.
-    pub(super) fn raw_body(&self) -> Option<Cow<'_, [u8]>> {
-        raw_body(self.body.as_deref().unwrap_or_default(), self.is_base64_encoded)
+    /// The request that was sent; `None` if the path is not valid or the base64 flag is wrong. A wrong flag can also
+    /// yield bytes whose signature does not verify.
+    pub(super) fn to_request(&self) -> Option<Request<Bytes>> {
+        let text = self.body.as_deref().unwrap_or_default();
+        let body = if self.is_base64_encoded { BASE64_STANDARD.decode(text).ok()? } else { text.into() };
+        let mut request = Request::post(&self.raw_path).body(Bytes::from(body)).ok()?;
+        let headers = self.headers.iter().filter_map(|(name, value)| {
+            Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+        });
+        for (name, value) in headers {
+            request.headers_mut().append(name, value);
+        }
+        Some(request)
     }
 
     /// A lower bound of the body's size: four characters of base64 are three bytes, minus two of padding.
@@ -48,15 +50,18 @@ impl HttpEvent {
 #[serde(rename_all = "camelCase")]
 pub struct HttpReply {
     status_code: u16,
-    headers: BTreeMap<&'static str, String>,
+    headers: BTreeMap<String, String>,
     body: String,
     is_base64_encoded: bool,
 }
 
-impl From<Response> for HttpReply {
-    fn from(response: Response) -> Self {
-        let Response { status, headers, body } = response;
-        let headers = headers.into_iter().collect();
-        Self { status_code: status, headers, body, is_base64_encoded: false }
+impl From<Response<String>> for HttpReply {
+    fn from(response: Response<String>) -> Self {
+        let (parts, body) = response.into_parts();
+        let text = |(name, value): (&HeaderName, &HeaderValue)| {
+            Some((name.to_string(), value.to_str().ok()?.to_owned()))
+        };
+        let headers = parts.headers.iter().filter_map(text).collect();
+        Self { status_code: parts.status.as_u16(), headers, body, is_base64_encoded: false }
     }
 }

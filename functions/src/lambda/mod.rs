@@ -8,11 +8,11 @@ mod sources;
 
 use std::sync::Arc;
 
-use ::slack::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use config::{LookUp, SystemsConfig};
 use connectors::ToolRegistry;
 use domain::WorkerId;
 use engine::{Engine, EngineParts, SweepResult, Timing};
+use http::Response;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -21,7 +21,6 @@ use tracing_subscriber::EnvFilter;
 
 use crate::sweep::sweep;
 use ingress::configured;
-use ingress::http::Response;
 use ingress::slack::{self, SlackInstallations};
 use ingress::webhook::{self, WebhookAuth};
 
@@ -89,15 +88,18 @@ pub async fn serve_sweep<S: Store>(engine: Engine<S>) -> Result<(), Error> {
 }
 
 /// Handles one webhook request.
-pub async fn on_webhook<S: Store>(engine: &Engine<S>, auth: &WebhookAuth, event: &HttpEvent) -> Response {
+pub async fn on_webhook<S: Store>(
+    engine: &Engine<S>,
+    auth: &WebhookAuth,
+    event: &HttpEvent,
+) -> Response<String> {
     if event.bytes_min() > webhook::BODY_BYTES_MAX {
         return webhook::too_large();
     }
-    let ([.., "webhook", source, tenant], Some(body)) = (&*event.path(), event.raw_body()) else {
-        return webhook::unauthenticated();
-    };
-    let request = webhook::WebhookRequest { source, tenant, headers: event.headers(), body: &body };
-    webhook::deliver(engine, auth, request).await
+    match event.to_request() {
+        Some(request) => webhook::deliver(engine, auth, &request).await,
+        None => webhook::unauthenticated(),
+    }
 }
 
 /// Handles one Slack request.
@@ -105,20 +107,9 @@ pub async fn on_slack<S: Store>(
     engine: &Engine<S>,
     installations: &SlackInstallations,
     event: &HttpEvent,
-) -> Response {
-    let ([.., "slack", route, tenant], Some(body)) = (&*event.path(), event.raw_body()) else {
-        return slack::unsigned();
-    };
-    let installation = match installations.of(tenant) {
-        Ok(installation) => installation,
-        Err(response) => return response,
-    };
-    let headers = event.headers();
-    let (timestamp, signature) = (headers.only(TIMESTAMP_HEADER), headers.only(SIGNATURE_HEADER));
-    let request = slack::SlackRequest { timestamp, signature, body: &body };
-    match *route {
-        "interactions" => Box::pin(slack::interaction(engine, installation, request)).await,
-        "commands" => slack::command(engine, installation, request).await,
-        _ => slack::unsigned(),
+) -> Response<String> {
+    match event.to_request() {
+        Some(request) => slack::handle(engine, installations, &request).await,
+        None => slack::unsigned(),
     }
 }

@@ -3,14 +3,17 @@
 use ::slack::escape::{TextLimit, mrkdwn};
 use ::slack::slash_command::SlashCommand;
 use ::slack::{UnknownSlackUser, slash_command};
+use bytes::Bytes;
 use domain::{Approval, Cause, Initiator, PersonId, RunId, RunRecord, Subject};
 use engine::{Engine, EngineError};
+use http::{Request, Response, StatusCode};
 use serde_json::json;
 use store::Store;
 
 use super::start::{self, NotStarted, StartRequest, start};
 use super::status::describe;
-use super::{Response, SlackInstallation, SlackRequest, UNAVAILABLE, in_time};
+use super::{SlackInstallation, UNAVAILABLE, in_time};
+use crate::response;
 
 /// How many approvals a reply lists.
 const LISTED_MAX: u32 = 20;
@@ -27,14 +30,14 @@ const NO_RUN: &str = "Run not found.";
 pub async fn command<S: Store>(
     engine: &Engine<S>,
     installation: &SlackInstallation,
-    request: SlackRequest<'_>,
-) -> Response {
-    if let Err(response) = installation.check(&request, engine.now()) {
+    request: &Request<Bytes>,
+) -> Response<String> {
+    if let Err(response) = installation.check(request, engine.now()) {
         return response;
     }
-    let Some(slash) = slash_command::parse(request.body) else {
+    let Some(slash) = slash_command::parse(request.body()) else {
         tracing::warn!(event = "slack_request_invalid", tenant = %installation.tenant, "invalid Slack command");
-        return Response::text(400, "invalid command");
+        return response::text(StatusCode::BAD_REQUEST, "invalid command");
     };
     match in_time(Box::pin(reply(engine, installation, &slash))).await {
         Some(Ok(text)) => ephemeral(&text),
@@ -139,11 +142,11 @@ fn outcome_unknown(installation: &SlackInstallation, slash: &SlashCommand) -> St
     }
 }
 
-fn unavailable(error: &dyn std::error::Error) -> Response {
+fn unavailable(error: &dyn std::error::Error) -> Response<String> {
     tracing::warn!(event = "slack_command_failed", error = %engine::error_chain(error), "Slack command failed");
     ephemeral(UNAVAILABLE)
 }
 
-fn ephemeral(text: &str) -> Response {
-    Response::json(200, &json!({ "response_type": "ephemeral", "text": text }))
+fn ephemeral(text: &str) -> Response<String> {
+    response::json(StatusCode::OK, &json!({ "response_type": "ephemeral", "text": text }))
 }

@@ -8,10 +8,13 @@
 use std::time::Duration;
 
 use ::slack::{Click, Interaction, InvalidClick, approver_of, card, interaction, signature};
+use bytes::Bytes;
 use engine::{Engine, EngineError, VoteRequest};
+use http::{Request, Response, StatusCode};
 use store::Store;
 
-use super::{Response, SlackInstallation, SlackRequest, in_time, shortcut};
+use super::{SlackInstallation, in_time, shortcut};
+use crate::response::{self, only};
 
 /// How long a call to Slack may take, after the time for the engine (`ENGINE_WITHIN`).
 const SLACK_CALL_WITHIN: Duration = Duration::from_millis(1_200);
@@ -24,18 +27,19 @@ const OUTCOME_UNKNOWN: &str = "It is not known yet whether your decision was rec
 pub async fn interaction<S: Store>(
     engine: &Engine<S>,
     installation: &SlackInstallation,
-    request: SlackRequest<'_>,
-) -> Response {
-    if let Err(response) = installation.check(&request, engine.now()) {
+    request: &Request<Bytes>,
+) -> Response<String> {
+    if let Err(response) = installation.check(request, engine.now()) {
         return response;
     }
-    if installation.is_repeated(signature::replay_key(request.body, request.signature.unwrap_or_default())) {
-        return Response::text(409, "duplicate request");
+    let signature = only(request.headers(), signature::SIGNATURE_HEADER).unwrap_or_default();
+    if installation.is_repeated(signature::replay_key(request.body(), signature)) {
+        return response::text(StatusCode::CONFLICT, "duplicate request");
     }
-    match interaction::parse(request.body, &installation.slack.response_origin()) {
+    match interaction::parse(request.body(), &installation.slack.response_origin()) {
         Err(error) => {
             tracing::warn!(event = "slack_request_invalid", %error, "invalid Slack interaction");
-            Response::text(400, "invalid interaction")
+            response::text(StatusCode::BAD_REQUEST, "invalid interaction")
         }
         Ok(Interaction::RejectPressed(click)) => {
             within(installation.slack.open_reject_modal(&click)).await;
@@ -56,15 +60,15 @@ pub async fn interaction<S: Store>(
                     accepted()
                 }
                 // A modal has no response URL: it stays open and shows the text.
-                (Some(text), None) => Response::json_text(200, card::reject_error(&text)),
+                (Some(text), None) => response::json_text(StatusCode::OK, card::reject_error(&text)),
             }
         }
     }
 }
 
 /// An empty 200: Slack does not retry and shows nothing.
-pub(super) fn accepted() -> Response {
-    Response::text(200, "")
+pub(super) fn accepted() -> Response<String> {
+    response::text(StatusCode::OK, "")
 }
 
 /// Passes the decision to the engine. Returns the text for the user if the decision does not count.

@@ -13,10 +13,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use ::slack::{Secrets, Slack, signature};
+use bytes::Bytes;
 use domain::{Digest, TenantId, Timestamp};
+use engine::Engine;
+use http::{Request, Response, StatusCode};
 use parking_lot::Mutex;
+use store::Store;
 
-pub use crate::http::Response;
+use crate::response::{self, only};
 pub use command::command;
 pub use interaction::interaction;
 
@@ -46,9 +50,10 @@ impl SlackInstallation {
     }
 
     /// Verifies the signature; returns the response if it is not valid.
-    fn check(&self, request: &SlackRequest<'_>, now: Timestamp) -> Result<(), Response> {
-        let SlackRequest { timestamp, signature, body } = request;
-        signature::verify(&self.secrets, *timestamp, *signature, body, now).map_err(|error| {
+    fn check(&self, request: &Request<Bytes>, now: Timestamp) -> Result<(), Response<String>> {
+        let timestamp = only(request.headers(), signature::TIMESTAMP_HEADER);
+        let signature = only(request.headers(), signature::SIGNATURE_HEADER);
+        signature::verify(&self.secrets, timestamp, signature, request.body(), now).map_err(|error| {
             tracing::warn!(event = "slack_rejected", tenant = %self.tenant, %error, "Slack request not authenticated");
             unsigned()
         })
@@ -74,7 +79,7 @@ pub struct SlackInstallations(BTreeMap<TenantId, SlackInstallation>);
 
 impl SlackInstallations {
     /// The installation of the tenant in the path. An unknown tenant gets the same response as an invalid signature.
-    pub fn of(&self, tenant: &str) -> Result<&SlackInstallation, Response> {
+    fn of(&self, tenant: &str) -> Result<&SlackInstallation, Response<String>> {
         let tenant: Option<TenantId> = tenant.parse().ok();
         tenant.and_then(|tenant| self.0.get(&tenant)).ok_or_else(unsigned)
     }
@@ -86,14 +91,21 @@ impl FromIterator<SlackInstallation> for SlackInstallations {
     }
 }
 
-/// A request as received, before authentication.
-#[derive(Debug, Clone, Copy)]
-pub struct SlackRequest<'a> {
-    /// `X-Slack-SlackRequest-Timestamp`.
-    pub timestamp: Option<&'a str>,
-    /// `X-Slack-Signature`.
-    pub signature: Option<&'a str>,
-    pub body: &'a [u8],
+/// Handles a request to `/slack/interactions/TENANT` or `/slack/commands/TENANT`. The path can start with the name of a
+/// gateway's stage.
+pub async fn handle<S: Store>(
+    engine: &Engine<S>,
+    installations: &SlackInstallations,
+    request: &Request<Bytes>,
+) -> Response<String> {
+    let segments: Vec<&str> = request.uri().path().split('/').collect();
+    let [.., "slack", route, tenant] = &*segments else { return unsigned() };
+    match (*route, installations.of(tenant)) {
+        (_, Err(response)) => response,
+        ("interactions", Ok(installation)) => Box::pin(interaction(engine, installation, request)).await,
+        ("commands", Ok(installation)) => command(engine, installation, request).await,
+        _ => unsigned(),
+    }
 }
 
 /// The result of `call`, or `None` if the engine does not answer in time.
@@ -110,6 +122,6 @@ async fn in_time<T>(call: impl Future<Output = T>) -> Option<T> {
 }
 
 /// The response to a request that Slack did not sign for this tenant.
-pub fn unsigned() -> Response {
-    Response::text(401, "invalid signature")
+pub fn unsigned() -> Response<String> {
+    response::text(StatusCode::UNAUTHORIZED, "invalid signature")
 }

@@ -7,12 +7,14 @@ use ::slack::start_modal::{self, INPUT_BLOCK, WORKFLOW_BLOCK};
 use ::slack::{Shortcut, StartSubmission, UnknownSlackUser};
 use domain::{Cause, Initiator, WorkflowName};
 use engine::{Engine, EngineError};
+use http::{Response, StatusCode};
 use serde_json::Value;
 use store::Store;
 
 use super::interaction::{accepted, within};
 use super::start::{NotStarted, StartRequest, start};
-use super::{Response, SlackInstallation, UNAVAILABLE, in_time};
+use super::{SlackInstallation, UNAVAILABLE, in_time};
+use crate::response;
 
 /// A modal is one request, so submitting it again is safe.
 const OUTCOME_UNKNOWN: &str =
@@ -50,7 +52,7 @@ pub(super) async fn submit<S: Store>(
     engine: &Engine<S>,
     installation: &SlackInstallation,
     form: &StartSubmission,
-) -> Response {
+) -> Response<String> {
     match in_time(Box::pin(start_for(engine, installation, form))).await {
         None => refused(WORKFLOW_BLOCK, OUTCOME_UNKNOWN),
         Some(Ok(text)) => {
@@ -75,7 +77,7 @@ async fn start_for<S: Store>(
 }
 
 /// Keeps the modal open, with the error at the field concerned.
-fn error_response(error: NotStarted) -> Response {
+fn error_response(error: NotStarted) -> Response<String> {
     let block = match &error {
         NotStarted::Input | NotStarted::Refused(_) => INPUT_BLOCK,
         NotStarted::Workflow
@@ -87,8 +89,8 @@ fn error_response(error: NotStarted) -> Response {
     refused(block, &text)
 }
 
-fn refused(block: &str, text: &str) -> Response {
-    Response::json_text(200, start_modal::field_error(block, text))
+fn refused(block: &str, text: &str) -> Response<String> {
+    response::json_text(StatusCode::OK, start_modal::field_error(block, text))
 }
 
 fn failed(error: EngineError) -> String {

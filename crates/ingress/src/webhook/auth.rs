@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use domain::{Digest, IdempotencyKey, Source, TenantId, Timestamp};
 use engine::InboundEvent;
+use http::HeaderMap;
 use serde_json::Value;
 use signing::Secrets;
 
 use super::scheme::AuthScheme;
-use crate::http::Headers;
 
 /// The schemes of all tenants. Each tenant and source has its own secret, so a signature of one is not valid for
 /// another.
@@ -88,7 +88,7 @@ impl WebhookAuth {
         &self,
         tenant: &str,
         source: &str,
-        headers: &Headers<'_>,
+        headers: &HeaderMap,
         body: &[u8],
         now: Timestamp,
     ) -> Option<Sender> {

@@ -10,13 +10,16 @@ mod scheme;
 
 use std::time::Duration;
 
-use domain::{Code, InboxStatus, Refusal, RunId, TraceContext, json};
+use bytes::Bytes;
+use domain::{Code, InboxStatus, Refusal, RunId, TraceContext, json as strict_json};
 use engine::{AcceptResult, Engine, EngineError, InboundEvent};
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use serde_json::json;
 use store::{Store, trace};
 use tokio::time::timeout;
 
-pub use crate::http::{Headers, Response};
+use crate::response::{json, only, problem};
 pub use auth::{InvalidWebhookAuth, WebhookAuth};
 pub use scheme::{AuthScheme, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 
@@ -31,96 +34,88 @@ const RETRY_AFTER_SECS: &str = "5";
 /// would get the gateway's error instead of ours.
 const ANSWER_WITHIN: Duration = Duration::from_secs(8);
 
-/// A delivery as received, before authentication.
-#[derive(Debug, Clone)]
-pub struct WebhookRequest<'a> {
-    /// From the path.
-    pub source: &'a str,
-    /// From the path.
-    pub tenant: &'a str,
-    pub headers: Headers<'a>,
-    pub body: &'a [u8],
-}
-
+/// Handles a delivery to `/webhook/SOURCE/TENANT`. The path can start with the name of a gateway's stage.
 pub async fn deliver<S: Store>(
     engine: &Engine<S>,
     auth: &WebhookAuth,
-    request: WebhookRequest<'_>,
-) -> Response {
-    match read_event(engine, auth, &request) {
+    request: &Request<Bytes>,
+) -> Response<String> {
+    match read_event(engine, auth, request) {
         Err(response) => response,
-        Ok(None) => Response::json(200, &json!({ "status": "pong" })),
+        Ok(None) => json(StatusCode::OK, &json!({ "status": "pong" })),
         Ok(Some(event)) => {
-            let accepting = trace::with_parent(trace_parent(&request), engine.admission().accept(event));
+            let accepting = trace::with_parent(trace_parent(request), engine.admission().accept(event));
             timeout(ANSWER_WITHIN, accepting).await.map_or_else(|_| timed_out(), to_response)
         }
     }
 }
 
 /// The sender's trace context, if it sends a valid one.
-fn trace_parent(request: &WebhookRequest<'_>) -> Option<TraceContext> {
-    request.headers.only(TraceContext::HEADER)?.parse().ok()
+fn trace_parent(request: &Request<Bytes>) -> Option<TraceContext> {
+    only(request.headers(), TraceContext::HEADER)?.parse().ok()
 }
 
 /// The response to every request that is not authenticated, for any reason.
-pub fn unauthenticated() -> Response {
-    Response::problem(401, "UNAUTHENTICATED", "the request is not authenticated")
+pub fn unauthenticated() -> Response<String> {
+    problem(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "the request is not authenticated")
 }
 
-pub fn too_large() -> Response {
-    Response::problem(413, "TOO_LARGE", &format!("the limit is {BODY_BYTES_MAX} bytes"))
+pub fn too_large() -> Response<String> {
+    problem(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", &format!("the limit is {BODY_BYTES_MAX} bytes"))
 }
 
 /// The event for the engine; `None` for a ping. The body is not parsed before it is authenticated.
 fn read_event<S: Store>(
     engine: &Engine<S>,
     auth: &WebhookAuth,
-    request: &WebhookRequest<'_>,
-) -> Result<Option<InboundEvent>, Response> {
-    let WebhookRequest { headers, body, .. } = request;
+    request: &Request<Bytes>,
+) -> Result<Option<InboundEvent>, Response<String>> {
+    let (headers, body) = (request.headers(), request.body());
     if body.len() > BODY_BYTES_MAX {
         return Err(too_large());
     }
-    let sender = auth.authenticate(request.tenant, request.source, headers, body, engine.now());
+    let segments: Vec<&str> = request.uri().path().split('/').collect();
+    let [.., "webhook", source, tenant] = &*segments else { return Err(unauthenticated()) };
+    let sender = auth.authenticate(tenant, source, headers, body, engine.now());
     let sender = sender.ok_or_else(unauthenticated)?;
     if !is_json(headers) {
         let detail = "the content type must be application/json";
-        return Err(Response::problem(415, "UNSUPPORTED_MEDIA_TYPE", detail));
+        return Err(problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", detail));
     }
-    let body = json::parse(body).map_err(|error| invalid_event(&error.to_string()))?;
+    let body = strict_json::parse(body).map_err(|error| invalid_event(&error.to_string()))?;
     parse::event(sender, headers, body).map_err(|error| invalid_event(&error.to_string()))
 }
 
-fn is_json(headers: &Headers<'_>) -> bool {
-    let kind = headers.only("content-type").and_then(|kind| kind.split(';').next());
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = only(headers, CONTENT_TYPE.as_str()).and_then(|kind| kind.split(';').next());
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-fn invalid_event(detail: &str) -> Response {
-    Response::problem(400, "INVALID_EVENT", detail)
+fn invalid_event(detail: &str) -> Response<String> {
+    problem(StatusCode::BAD_REQUEST, "INVALID_EVENT", detail)
 }
 
 /// The reply to a duplicate delivery: the outcome of the first one, and why it was rejected. The reason is bounded and
 /// made of names and of the sender's own text.
-fn duplicate(run: &RunId, status: &InboxStatus) -> Response {
+fn duplicate(run: &RunId, status: &InboxStatus) -> Response<String> {
     // A delivery that joined another run reports that run.
     let run = if let InboxStatus::Joined { run } = status { run } else { run };
     let mut body = json!({ "run": run, "status": "duplicate", "outcome": json!(status)["status"] });
     if let InboxStatus::Rejected { reason, .. } = status {
         body["reason"] = json!(reason);
     }
-    Response::json(if *status == InboxStatus::Pending { 202 } else { 200 }, &body)
+    json(if *status == InboxStatus::Pending { StatusCode::ACCEPTED } else { StatusCode::OK }, &body)
 }
 
-fn to_response(accepted: Result<AcceptResult, EngineError>) -> Response {
+fn to_response(accepted: Result<AcceptResult, EngineError>) -> Response<String> {
     match accepted {
         Ok(AcceptResult { run, new: true, .. }) => {
-            Response::json(202, &json!({ "run": run.run, "status": "accepted" }))
+            json(StatusCode::ACCEPTED, &json!({ "run": run.run, "status": "accepted" }))
         }
         Ok(AcceptResult { run, new: false, status }) => duplicate(&run.run, &status),
         Err(EngineError::Refused(refusal @ Refusal::KeyConflict { .. })) => {
             tracing::info!(event = "request_refused", code = %Code::IdempotencyConflict, "refused");
-            Response::problem(409, Code::IdempotencyConflict.as_str(), &refusal.to_string())
+            problem(StatusCode::CONFLICT, Code::IdempotencyConflict.as_str(), &refusal.to_string())
         }
         Err(EngineError::BadInput { source, .. }) => invalid_event(&source.to_string()),
         Err(error) => {
@@ -131,11 +126,13 @@ fn to_response(accepted: Result<AcceptResult, EngineError>) -> Response {
 }
 
 /// The store did not respond in time. If it stored the event, the sender's retry is answered as a duplicate.
-fn timed_out() -> Response {
+fn timed_out() -> Response<String> {
     tracing::error!(event = "webhook_accept_failed", timeout = ?ANSWER_WITHIN, "webhook accept timed out");
     unavailable("the outcome is unknown; send the delivery again")
 }
 
-fn unavailable(detail: &str) -> Response {
-    Response::problem(503, "UNAVAILABLE", detail).with("retry-after", RETRY_AFTER_SECS)
+fn unavailable(detail: &str) -> Response<String> {
+    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", detail);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECS));
+    response
 }

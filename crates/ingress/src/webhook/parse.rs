@@ -5,10 +5,11 @@
 
 use domain::{Digest, IdempotencyKey, RecordName, Source, json};
 use engine::InboundEvent;
+use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::auth::Sender;
-use crate::http::Headers;
+use crate::response::only;
 
 /// The limit for the name of a table or of an event; the trigger of a workflow has the same limit.
 const WORD_BYTES_MAX: usize = 80;
@@ -35,7 +36,7 @@ pub(super) enum InvalidEvent {
 /// The event that `sender` delivered. `None` for GitHub's `ping`.
 pub(super) fn event(
     sender: Sender,
-    headers: &Headers<'_>,
+    headers: &HeaderMap,
     body: Value,
 ) -> Result<Option<InboundEvent>, InvalidEvent> {
     check_tenant(&sender, &body)?;
@@ -76,8 +77,8 @@ fn servicenow(sender: Sender, body: Value) -> Result<InboundEvent, InvalidEvent>
 
 /// GitHub does not sign the headers, so a workflow sees only the one it needs: the event. The delivery id is the key; the
 /// same bytes under another delivery id are recognised by the proof of the sender.
-fn github(sender: Sender, headers: &Headers<'_>, body: &Value) -> Result<Option<InboundEvent>, InvalidEvent> {
-    let header = |name, bytes_max| word(headers.only(name), bytes_max).ok_or(InvalidEvent::Header(name));
+fn github(sender: Sender, headers: &HeaderMap, body: &Value) -> Result<Option<InboundEvent>, InvalidEvent> {
+    let header = |name, bytes_max| word(only(headers, name), bytes_max).ok_or(InvalidEvent::Header(name));
     let event = header("x-github-event", WORD_BYTES_MAX)?;
     let delivery = header("x-github-delivery", ID_BYTES_MAX)?;
     if !body.is_object() {

@@ -3,9 +3,11 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use domain::{Digest, Timestamp};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use signing::{Secrets, SignatureError};
 
-use crate::http::Headers;
+use crate::response::only;
 
 /// The time of the request in seconds since 1970.
 pub const TIMESTAMP_HEADER: &str = "x-countersign-timestamp";
@@ -42,17 +44,17 @@ impl AuthScheme {
     /// signature that covers a time, otherwise the hash of the body. A replay of the same bytes has the same digest.
     pub(super) fn verify(
         &self,
-        headers: &Headers<'_>,
+        headers: &HeaderMap,
         body: &[u8],
         now: Timestamp,
     ) -> Result<Digest, AuthError> {
         match self {
             Self::Hmac(secrets) => {
-                let (time, signature) = (headers.only(TIMESTAMP_HEADER), headers.only(SIGNATURE_HEADER));
+                let (time, signature) = (only(headers, TIMESTAMP_HEADER), only(headers, SIGNATURE_HEADER));
                 Ok(signing::verify(secrets, time, signature, body, now)?)
             }
             Self::GitHub(secrets) => {
-                let signature = headers.only(GITHUB_SIGNATURE_HEADER);
+                let signature = only(headers, GITHUB_SIGNATURE_HEADER);
                 signing::verify_body(secrets, signature, body, now)?;
                 Ok(Digest::of_bytes(body))
             }
@@ -75,12 +77,12 @@ fn verify_credential(
 }
 
 /// The `Authorization` header without the name of `scheme`.
-fn credential<'a>(headers: &Headers<'a>, scheme: &str) -> Option<&'a str> {
-    let (named, credential) = headers.only("authorization")?.split_once(' ')?;
+fn credential<'h>(headers: &'h HeaderMap, scheme: &str) -> Option<&'h str> {
+    let (named, credential) = only(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
     named.eq_ignore_ascii_case(scheme).then_some(credential)
 }
 
-fn basic(headers: &Headers<'_>) -> Option<String> {
+fn basic(headers: &HeaderMap) -> Option<String> {
     let bytes = BASE64_STANDARD.decode(credential(headers, "Basic")?).ok()?;
     String::from_utf8(bytes).ok()
 }

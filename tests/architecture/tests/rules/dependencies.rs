@@ -27,7 +27,7 @@ const MAY_USE: [(&str, &[&str]); 22] = [
     ("config", &["domain", "connectors", "engine", "slack", "signing"]),
     ("ingress", &["domain", "store", "engine", "signing", "slack", "config"]),
     ("worker", &["domain", "evidence", "store", "connectors", "engine", "config"]),
-    ("functions", &["domain", "store", "connectors", "engine", "slack", "config", "ingress"]),
+    ("functions", &["domain", "store", "connectors", "engine", "config", "ingress"]),
     (
         "cli",
         &[
