@@ -19,7 +19,5 @@ pub fn random_bytes<const BYTES: usize>() -> Result<[u8; BYTES], ApiError> {
 
 /// `BYTES` random bytes as hex digits.
 pub fn hex<const BYTES: usize>() -> Result<String, ApiError> {
-    let bytes = random_bytes::<BYTES>()?;
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    Ok(digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect())
+    random_bytes::<BYTES>().map(::hex::encode)
 }

@@ -13,9 +13,7 @@ pub(crate) fn bytes<const BYTES: usize>() -> Result<[u8; BYTES], CliError> {
 
 /// `BYTES` random bytes as hex digits.
 pub(crate) fn hex<const BYTES: usize>() -> Result<String, CliError> {
-    let bytes: [u8; BYTES] = bytes()?;
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    Ok(digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect())
+    bytes::<BYTES>().map(::hex::encode)
 }
 
 #[cfg(test)]

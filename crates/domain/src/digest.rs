@@ -45,15 +45,10 @@ fn feed(hasher: &mut Sha256, part: &[u8]) {
     hasher.update(part);
 }
 
-const HEX: &[u8; 16] = b"0123456789abcdef";
-
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = [0_u8; 64];
-        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
-            pair[0] = HEX[usize::from(byte >> 4)];
-            pair[1] = HEX[usize::from(byte & 15)];
-        }
+        hex::encode_to_slice(self.0, &mut text).map_err(|_| fmt::Error)?;
         f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
@@ -73,23 +68,11 @@ impl std::str::FromStr for Digest {
     type Err = InvalidDigest;
 
     fn from_str(text: &str) -> Result<Self, InvalidDigest> {
-        let text = text.as_bytes();
-        if text.len() != 64 {
-            return Err(InvalidDigest);
-        }
         let mut bytes = [0_u8; 32];
-        for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-            *byte = nibble(pair[0])? << 4 | nibble(pair[1])?;
+        match hex::decode_to_slice(text, &mut bytes) {
+            Ok(()) if !text.contains(|digit: char| digit.is_ascii_uppercase()) => Ok(Self(bytes)),
+            Ok(()) | Err(_) => Err(InvalidDigest),
         }
-        Ok(Self(bytes))
-    }
-}
-
-fn nibble(digit: u8) -> Result<u8, InvalidDigest> {
-    match digit {
-        b'0'..=b'9' => Ok(digit - b'0'),
-        b'a'..=b'f' => Ok(digit - b'a' + 10),
-        _ => Err(InvalidDigest),
     }
 }
 

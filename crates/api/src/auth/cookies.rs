@@ -124,12 +124,7 @@ impl Cookies {
         // No purpose contains a NUL, so the parts cannot be confused.
         mac.update(b"\0");
         mac.update(text.as_bytes());
-        let bytes = mac.finalize().into_bytes();
-        bytes
-            .iter()
-            .flat_map(|byte| [byte >> 4, byte & 15])
-            .filter_map(|half| char::from_digit(half.into(), 16))
-            .collect()
+        hex::encode(mac.finalize().into_bytes())
     }
 
     fn is_code(&self, purpose: &str, text: &str, code: &str) -> bool {

@@ -1,6 +1,5 @@
 //! The signed form that Slack sends for a button press, a shortcut or a submitted modal.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,11 +84,7 @@ fn signature(secret: &str, at_secs: i64, body: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC accepts any key length");
     mac.update(format!("v0:{at_secs}:").as_bytes());
     mac.update(body);
-    let mut text = "v0=".to_owned();
-    for byte in mac.finalize().into_bytes() {
-        let _infallible = write!(text, "{byte:02x}");
-    }
-    text
+    format!("v0={}", hex::encode(mac.finalize().into_bytes()))
 }
 
 #[derive(Debug)]
