@@ -8,7 +8,7 @@ use connectors::ToolRegistry;
 use domain::{Cause, Channel, Initiator, RunKey, TenantId, ToolName};
 use engine::{AdvanceLimits, DispatchScope, Engine, EngineParts, SignalRun, StartRun, Timing, VoteRequest};
 use serde_json::json;
-use store::{SqliteOptions, SqliteStore, SystemClock};
+use store::{Governance as _, SqliteOptions, SqliteStore, SystemClock};
 
 use super::*;
 
@@ -72,8 +72,7 @@ impl TestEnv {
     }
 
     async fn answer(&self, approve: bool, reason: &str) {
-        let approval =
-            self.engine.governance().approval_of(&self.run, &"ask".parse().unwrap()).await.unwrap();
+        let approval = self.engine.store().approvals(&self.run).await.unwrap().pop().unwrap();
         let reply = VoteRequest {
             approval: approval.id,
             subject: None,

@@ -101,13 +101,12 @@ fn retention(given: Option<Millis>, class: EffectClass) -> Result<Option<Millis>
 mod tests {
     use super::*;
     use serde_json::json;
-    use std::collections::BTreeSet;
 
     fn declared_effect(mut with: Value) -> Result<DeclaredEffect, String> {
         with["url"] = json!("http://example.com/");
         let known = [super::super::request::FIELDS, FIELDS].concat();
         let mut fields = Fields::parse(with, &known).unwrap();
-        let request = Request::take(&mut fields, &BTreeSet::new()).unwrap();
+        let request = Request::take(&mut fields).unwrap();
         DeclaredEffect::take(&mut fields, &request).map_err(|failure| failure.message)
     }
 

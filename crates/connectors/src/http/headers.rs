@@ -3,7 +3,7 @@
 //! Credentials are rejected so that they never reach the ledger. Framing and routing headers are rejected because
 //! the runtime sets them. Line breaks are rejected so that a parameter cannot inject a header.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use domain::Failure;
 use reqwest::header::HeaderName;
@@ -57,8 +57,7 @@ const OURS: &[&str] = &[
     "x-method-override",
 ];
 
-/// `secret` lists further header names, in lower case, that carry the operator's credentials.
-pub(super) fn check(given: Vec<(String, String)>, secret: &BTreeSet<String>) -> Result<Headers, Failure> {
+pub(super) fn check(given: Vec<(String, String)>) -> Result<Headers, Failure> {
     if given.len() > HEADERS_MAX {
         return Err(invalid(format!("{} headers; at most {HEADERS_MAX} are allowed", given.len())));
     }
@@ -68,15 +67,11 @@ pub(super) fn check(given: Vec<(String, String)>, secret: &BTreeSet<String>) -> 
             "the headers have {bytes} bytes; at most {HEADERS_BYTES_MAX} are allowed"
         )));
     }
-    given.into_iter().try_fold(Headers::new(), |headers, header| add(headers, header, secret))
+    given.into_iter().try_fold(Headers::new(), add)
 }
 
-fn add(
-    mut headers: Headers,
-    (name, value): (String, String),
-    secret: &BTreeSet<String>,
-) -> Result<Headers, Failure> {
-    let name = check_name(&name, secret)?;
+fn add(mut headers: Headers, (name, value): (String, String)) -> Result<Headers, Failure> {
+    let name = check_name(&name)?;
     if !value.bytes().all(|byte| byte == b'\t' || byte == b' ' || byte.is_ascii_graphic()) {
         return Err(invalid(format!(
             "the value of header `{name}` contains a character other than visible ASCII"
@@ -89,12 +84,12 @@ fn add(
 }
 
 /// Returns the name in lower case.
-fn check_name(name: &str, secret: &BTreeSet<String>) -> Result<String, Failure> {
+fn check_name(name: &str) -> Result<String, Failure> {
     let name = HeaderName::from_bytes(name.as_bytes())
         .map_err(|_| invalid(format!("{name:?} is not a valid header name")))?
         .as_str()
         .to_owned();
-    if SECRET.contains(&name.as_str()) || secret.contains(&name) {
+    if SECRET.contains(&name.as_str()) {
         return Err(invalid(format!(
             "the header `{name}` carries a credential; workflows must not contain credentials, \
              so use a tool whose credential is in the worker's configuration"
@@ -112,7 +107,7 @@ mod tests {
 
     fn checked(given: &[(&str, &str)]) -> Result<Headers, String> {
         let given = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        check(given, &BTreeSet::from(["x-acme-pass".to_owned()])).map_err(|failure| failure.message)
+        check(given).map_err(|failure| failure.message)
     }
 
     #[test]
@@ -126,7 +121,7 @@ mod tests {
 
     #[test]
     fn credential_is_rejected_and_not_repeated() {
-        for name in ["Authorization", "PROXY-Authorization", "cookie", "X-Api-Key", "x-acme-pass"] {
+        for name in ["Authorization", "PROXY-Authorization", "cookie", "X-Api-Key"] {
             let refused = checked(&[(name, "hunter2")]).unwrap_err();
             assert!(refused.contains("workflows must not contain credentials"), "{refused}");
             assert!(!refused.contains("hunter2"));
@@ -160,8 +155,8 @@ mod tests {
     #[test]
     fn headers_are_bounded() {
         let many = vec![("x".to_owned(), String::new()); HEADERS_MAX + 1];
-        assert!(check(many, &BTreeSet::new()).unwrap_err().message.starts_with("65 headers"));
+        assert!(check(many).unwrap_err().message.starts_with("65 headers"));
         let long = vec![("x".to_owned(), "v".repeat(HEADERS_BYTES_MAX))];
-        assert!(check(long, &BTreeSet::new()).unwrap_err().message.contains("at most 16384"));
+        assert!(check(long).unwrap_err().message.contains("at most 16384"));
     }
 }

@@ -45,7 +45,6 @@ pub(crate) mod reply;
 mod request;
 pub(crate) mod retry_after;
 
-use std::collections::BTreeSet;
 use std::error::Error;
 
 use async_trait::async_trait;
@@ -68,7 +67,6 @@ const CONTRACT: u32 = 1;
 #[derive(Debug, Clone)]
 pub struct HttpRequest {
     guard: AddressGuard,
-    secret_headers: BTreeSet<String>,
     tls: ClientConfig,
 }
 
@@ -80,23 +78,12 @@ impl HttpRequest {
 
     /// Uses `guard` to decide which addresses are allowed.
     pub fn with_guard(guard: AddressGuard) -> Self {
-        Self { guard, secret_headers: BTreeSet::new(), tls: http_client::config() }
-    }
-
-    /// Rejects further headers whose values are credentials.
-    #[must_use]
-    pub fn with_secret_headers<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
-        self.secret_headers.extend(names.into_iter().map(str::to_ascii_lowercase));
-        self
-    }
-
-    fn read(&self, fields: &Value) -> Result<Request, Failure> {
-        Request::take(&mut Fields::parse(fields.clone(), request::FIELDS)?, &self.secret_headers)
+        Self { guard, tls: http_client::config() }
     }
 
     /// The outcome describes this attempt only.
     async fn attempt(&self, call: &ToolCall<'_>) -> ToolOutcome {
-        let request = match self.read(&call.action.fields) {
+        let request = match read(&call.action.fields) {
             Ok(request) => request,
             Err(failure) => return ToolOutcome::Terminal(failure),
         };
@@ -112,6 +99,10 @@ impl HttpRequest {
         let route = Route { addresses, tls: &self.tls, deadline };
         outcome::classify(exchange::exchange(route, |client| request.build(client, key)).await, class, &place)
     }
+}
+
+fn read(fields: &Value) -> Result<Request, Failure> {
+    Request::take(&mut Fields::parse(fields.clone(), request::FIELDS)?)
 }
 
 fn not_admitted(place: &str, error: &AddressError) -> ToolOutcome {
@@ -138,7 +129,7 @@ impl Tool for HttpRequest {
 
     fn propose(&self, proposal: ProposalRequest<'_>) -> Result<Action, Failure> {
         let mut fields = Fields::parse(proposal.fields, &[request::FIELDS, effect::FIELDS].concat())?;
-        let request = Request::take(&mut fields, &self.secret_headers)?;
+        let request = Request::take(&mut fields)?;
         self.guard
             .check(&request.url)
             .map_err(|refused| Failure::new(outcome::BLOCKED, refused.to_string()))?;
@@ -176,7 +167,7 @@ mod tests {
 
     fn propose(with: Value, undo: bool) -> Result<Action, Failure> {
         let run = RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new("run-1").unwrap() };
-        let tool = HttpRequest::new(HostAllowList::default()).with_secret_headers(["X-Acme-Pass"]);
+        let tool = HttpRequest::new(HostAllowList::default());
         tool.propose(ProposalRequest {
             run: &run,
             step: &StepId::new("order").unwrap(),
@@ -236,8 +227,8 @@ mod tests {
     }
 
     #[test]
-    fn operator_secret_headers_are_rejected() {
-        let error = propose(order(("headers", json!({"x-acme-pass": "hunter2"}))), false).unwrap_err();
+    fn secret_headers_are_rejected() {
+        let error = propose(order(("headers", json!({"x-api-key": "hunter2"}))), false).unwrap_err();
         assert!(error.message.contains("workflows must not contain credentials"), "{}", error.message);
     }
 

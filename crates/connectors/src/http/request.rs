@@ -3,8 +3,6 @@
 //! The same parser reads a step's `with` and the fields of the proposed action, so only a request that could be
 //! proposed is ever sent.
 
-use std::collections::BTreeSet;
-
 use domain::{Failure, IdempotencyKey, Millis, json};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Method, RequestBuilder};
@@ -45,12 +43,12 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Takes the request's fields out of `fields`. `secret` lists further headers to reject.
-    pub(super) fn take(fields: &mut Fields, secret: &BTreeSet<String>) -> Result<Self, Failure> {
+    /// Takes the request's fields out of `fields`.
+    pub(super) fn take(fields: &mut Fields) -> Result<Self, Failure> {
         let request = Self {
             method: method(fields.string("method")?)?,
             url: url(fields.string("url")?)?,
-            headers: headers::check(fields.string_map("headers")?, secret)?,
+            headers: headers::check(fields.string_map("headers")?)?,
             body: fields.take("body").filter(|body| !body.is_null()),
             timeout: timeout(fields.duration("timeout")?)?,
         };
@@ -176,7 +174,7 @@ mod tests {
 
     fn read(with: Value) -> Result<Request, String> {
         let mut fields = Fields::parse(with, FIELDS).map_err(|failure| failure.message)?;
-        Request::take(&mut fields, &BTreeSet::new()).map_err(|failure| failure.message)
+        Request::take(&mut fields).map_err(|failure| failure.message)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use domain::command::{Command as _, RecordVote, VoteResult};
 use domain::{
-    Approval, ApprovalId, Card, Cause, Channel, Digest, Initiator, PersonId, Refusal, RunKey, StepId, Tenant,
+    Approval, ApprovalId, Card, Cause, Channel, Digest, Initiator, PersonId, Refusal, RunKey, Tenant,
     TenantId,
 };
 use store::{ApprovalPage, Cursor, PageQuery, Store, Write};
@@ -66,14 +66,6 @@ impl<S: Store> GovernanceService<'_, S> {
     pub async fn approval(self, tenant: &TenantId, id: &ApprovalId) -> Result<Approval, EngineError> {
         let approval = self.core.retry_busy(|store| store.approval(tenant, id)).await?;
         approval.ok_or_else(|| Refusal::UnknownApproval { approval: id.clone() }.into())
-    }
-
-    /// The newest approval request of a step.
-    pub async fn approval_of(self, run: &RunKey, step: &StepId) -> Result<Approval, EngineError> {
-        self.core.load(run).await?;
-        let approvals = self.core.retry_busy(|store| store.approvals(run)).await?;
-        let newest = approvals.into_iter().rfind(|approval| approval.step == *step);
-        newest.ok_or_else(|| Refusal::NoOpenApproval { step: step.clone() }.into())
     }
 
     /// Records a person's vote.
