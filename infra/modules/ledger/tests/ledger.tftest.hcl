@@ -41,11 +41,11 @@ run "table_has_the_agreed_indexes" {
 
   assert {
     condition = toset([for index in aws_dynamodb_table.this.global_secondary_index : join(" ", [index.name, index.hash_key, index.range_key, index.projection_type])]) == toset([
-      "due due_in due_at KEYS_ONLY",
-      "open_approvals open_of asked KEYS_ONLY",
-      "runs_by_record runs_on begun KEYS_ONLY",
-      "runs_by_status runs_in begun KEYS_ONLY",
-      "runs_by_tenant runs_of begun KEYS_ONLY",
+      "due due_pk due_at KEYS_ONLY",
+      "open_approvals open_pk open_sk KEYS_ONLY",
+      "runs_by_record record_pk runs_sk KEYS_ONLY",
+      "runs_by_status status_pk runs_sk KEYS_ONLY",
+      "runs_by_tenant tenant_pk runs_sk KEYS_ONLY",
     ])
     error_message = "The indexes are not those of the decision record."
   }
