@@ -45,7 +45,7 @@ pub const CODES: [(&str, &str); 35] = [
         "the current status of the run, the step or the approval does not allow the request",
     ),
     ("RUN_TERMINAL_STATE", "the run has finished"),
-    ("RUN_ORPHANED", "another worker holds the step now"),
+    ("LEASE_LOST", "the lease of the step expired, and another worker claimed it"),
     ("RUN_RESUME_FAILED", "the run is not paused"),
     ("RUN_NOT_FINISHED", "the run has not finished yet"),
     (

@@ -65,7 +65,7 @@ fn refusal_is_logged_once_with_its_code_only() {
         [
             "RUN_INVALID_TRANSITION",
             "RUN_TERMINAL_STATE",
-            "RUN_ORPHANED",
+            "LEASE_LOST",
             "RUN_RESUME_FAILED",
             "IDEMPOTENCY_CONFLICT",
         ]

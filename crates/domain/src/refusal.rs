@@ -34,7 +34,7 @@ pub enum Code {
     /// The run has ended.
     RunTerminalState,
     /// The lease is lost: it expired and another worker claimed the step.
-    RunOrphaned,
+    LeaseLost,
     /// The run cannot continue from its current position.
     RunResumeFailed,
     /// The key was used before with other content.
@@ -269,7 +269,7 @@ impl Refusal {
     pub fn code(&self) -> Code {
         match self {
             Self::Terminal { .. } => Code::RunTerminalState,
-            Self::StaleFence { .. } => Code::RunOrphaned,
+            Self::StaleFence { .. } => Code::LeaseLost,
             Self::NotPaused { .. } | Self::OffPlan { .. } => Code::RunResumeFailed,
             Self::KeyConflict { .. } | Self::SignalConflict { .. } => Code::IdempotencyConflict,
             Self::ConcurrencyConflict { .. } => Code::ConcurrencyConflict,

@@ -4,7 +4,7 @@
 //! missing or doubled after a crash or a lost reply. A line names the run and its status, and contains no user data.
 
 use domain::command::WakeReason;
-use domain::{Code, Decision, Millis, RunKey, RunRecord, RunStatus, StepSeq, WorkflowName};
+use domain::{Decision, Millis, RunKey, RunRecord, RunStatus, StepSeq, WorkflowName};
 
 use crate::metrics;
 
@@ -23,8 +23,7 @@ pub(crate) fn log_duplicate(run: &RunKey, source: &str) {
 pub(crate) fn woken(run: &RunKey, why: WakeReason) {
     match why {
         WakeReason::Orphaned => {
-            let code = Code::RunOrphaned.as_str();
-            tracing::info!(event = "orphan_detected", code, %run, "orphaned run woken");
+            tracing::info!(event = "orphan_detected", code = "RUN_ORPHANED", %run, "orphaned run woken");
         }
         WakeReason::Due => tracing::debug!(event = "run_woken", %run, "due run woken"),
     }
