@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use api::auth::{Authenticator, Caller};
 use api::{Api, CursorSecret};
+use axum::Router;
 use client::{Client, ClientError, Remote, Transport};
 use connectors::ToolRegistry;
 use domain::{PersonId, RunId, RunKey, TenantId};
@@ -14,9 +15,8 @@ use store::{Clock as _, Store, SystemClock};
 use views::EventDocument;
 use views::hint::Hints;
 
-use crate::context::Context;
-#[cfg(feature = "aws")]
-use crate::context::tools;
+use crate::any_store::{AnyStore, with_store};
+use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
 use crate::run_name::RunName;
 
@@ -64,7 +64,7 @@ impl Context {
     /// Connects to a server, or to a store that is created if it is missing.
     pub(crate) fn connect_or_create(&self) -> Result<ApiSession, CliError> {
         if self.targets_file()? {
-            self.open_store()?;
+            self.file_store(IfMissing::Create)?;
         }
         self.connect()
     }
@@ -75,11 +75,8 @@ impl Context {
         if self.server()?.is_some() {
             return self.connect();
         }
-        #[cfg(feature = "aws")]
-        if let Some(engine) = self.engine_on_aws(tools.clone())? {
-            return Ok(self.in_process(engine, self.person()?, self.tenant.clone()));
-        }
-        Ok(self.in_process(self.read_only_engine(tools)?, self.person()?, self.tenant.clone()))
+        let (person, tenant) = (self.person()?, self.tenant.clone());
+        self.connect_in_process(self.any_store(IfMissing::UseEmpty)?, tools, (person, tenant))
     }
 
     fn person(&self) -> Result<PersonId, CliError> {
@@ -99,11 +96,11 @@ impl Context {
         let Some(server) = self.server()? else {
             let person = person.map_or_else(|| self.person(), Ok)?;
             let tenant = run_tenant.unwrap_or(&self.tenant).clone();
-            #[cfg(feature = "aws")]
-            if let Some(engine) = self.engine_on_aws(tools())? {
-                return Ok(self.in_process(engine, person, tenant));
-            }
-            return Ok(self.in_process(self.existing_engine()?, person, tenant));
+            return self.connect_in_process(
+                self.any_store(IfMissing::Fail)?,
+                default_tools(),
+                (person, tenant),
+            );
         };
         let tenant = server.tenant.clone().or_else(|| run_tenant.cloned());
         let tenant = tenant.unwrap_or_else(|| self.tenant.clone());
@@ -115,14 +112,23 @@ impl Context {
         Ok(ApiSession { client, tenant, hints: Hints::for_server(&server.option) })
     }
 
-    /// The routes of the API in this process.
-    fn in_process<S: Store>(&self, engine: Engine<S>, person: PersonId, tenant: TenantId) -> ApiSession {
-        let authenticator = Authenticator::local(Arc::new(engine), Caller::local(tenant.clone(), person));
-        let api = Api::new(authenticator, CursorSecret::new(CURSORS));
-        let client = Client::new(Transport::InProcess(api::router(Arc::new(api))));
-        let hints = self.hints_for(&tenant);
-        ApiSession { client, tenant, hints }
+    fn connect_in_process(
+        &self,
+        store: AnyStore,
+        tools: ToolRegistry,
+        (person, tenant): (PersonId, TenantId),
+    ) -> Result<ApiSession, CliError> {
+        let caller = Caller::local(tenant.clone(), person);
+        let router = with_store!(store, |store| in_process_routes(command_engine(store, tools)?, caller));
+        let client = Client::new(Transport::InProcess(router));
+        Ok(ApiSession { client, hints: self.hints_for(&tenant), tenant })
     }
+}
+
+/// The routes of the API in this process.
+fn in_process_routes<S: Store>(engine: Engine<S>, caller: Caller) -> Router {
+    let authenticator = Authenticator::local(Arc::new(engine), caller);
+    api::router(Arc::new(Api::new(authenticator, CursorSecret::new(CURSORS))))
 }
 
 impl ApiSession {

@@ -10,8 +10,7 @@ use serde_json::Value;
 use store::{SqliteOptions, SqliteStore, Store, SystemClock};
 use url::Url;
 
-#[cfg(feature = "aws")]
-use crate::aws::{Account, AccountStore};
+use crate::any_store::{Account, AnyStore};
 use crate::common::Common;
 use crate::error::CliError;
 use crate::input::Variable;
@@ -49,7 +48,6 @@ pub(crate) struct Context {
     /// The target that the options name.
     pub(crate) target: Target,
     /// Set by [`Context::open_account`] if the target is AWS.
-    #[cfg(feature = "aws")]
     pub(crate) account: Option<Account>,
     pub(crate) json: bool,
     pub(crate) env: Env,
@@ -69,11 +67,20 @@ pub(crate) enum Target {
     Unspecified,
 }
 
+/// What to do if the store file does not exist.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum IfMissing {
+    Create,
+    Fail,
+    /// Use an empty store in memory and create no file.
+    UseEmpty,
+}
+
 impl Context {
     pub(crate) fn new(common: Common, mut env: Env) -> Result<Self, CliError> {
         env.user = common.user.map(|user| user.to_string()).or(env.user);
         let target = match (common.server, common.profile, &common.store) {
-            (None, None, None) if common.aws => aws_target()?,
+            (None, None, None) if common.aws => Target::Aws,
             // clap does not detect a conflict between an option before the verb and one after it.
             _ if common.aws => {
                 let text = "--aws cannot be used with --store, --server or --profile; remove one of them";
@@ -90,20 +97,10 @@ impl Context {
             Some(tenant) => tenant.clone(),
             None => TenantId::new(TENANT_DEFAULT)?,
         };
-        Ok(Self {
-            store,
-            tenant,
-            tenant_named: common.tenant,
-            target,
-            #[cfg(feature = "aws")]
-            account: None,
-            json: common.json,
-            env,
-        })
+        Ok(Self { store, tenant, tenant_named: common.tenant, target, account: None, json: common.json, env })
     }
 
     /// Returns the context with the account opened if the target is AWS.
-    #[cfg(feature = "aws")]
     pub(crate) async fn open_account(&self) -> Result<Self, CliError> {
         if self.target != Target::Aws {
             return Ok(self.clone());
@@ -204,46 +201,26 @@ impl Context {
         )))
     }
 
-    /// Opens the store file and creates it if it is missing.
-    pub(crate) fn open_store(&self) -> Result<SqliteStore, CliError> {
-        self.require_file_store()?;
-        SqliteStore::open(&self.store, SqliteOptions::default())
-            .map_err(|source| CliError::OpenStore { path: self.store.clone(), source })
-    }
-
-    /// An engine on the store file, which is created if it is missing.
-    pub(crate) fn engine(&self) -> Result<Engine<SqliteStore>, CliError> {
-        engine_on(self.open_store()?, tools())
-    }
-
-    /// An engine on AWS, if the target is AWS.
-    #[cfg(feature = "aws")]
-    pub(crate) fn engine_on_aws(
-        &self,
-        tools: ToolRegistry,
-    ) -> Result<Option<Engine<AccountStore>>, CliError> {
-        let account = self.account.as_ref().filter(|_| self.target == Target::Aws);
-        account.map(|account| engine_on(account.store.clone(), tools)).transpose()
-    }
-
-    /// An engine for reads. If the store file is missing, it uses an empty store in memory and creates no file.
-    pub(crate) fn read_only_engine(&self, tools: ToolRegistry) -> Result<Engine<SqliteStore>, CliError> {
-        self.require_file_store()?;
-        if !is_missing(&self.store) {
-            return engine_on(self.open_store()?, tools);
+    /// Opens the store file, or the store on AWS if that is the target.
+    pub(crate) fn any_store(&self, if_missing: IfMissing) -> Result<AnyStore, CliError> {
+        match &self.account {
+            Some(account) if self.target == Target::Aws => Ok(account.store()),
+            _ => self.file_store(if_missing).map(AnyStore::File),
         }
+    }
+
+    /// Opens the store file.
+    pub(crate) fn file_store(&self, if_missing: IfMissing) -> Result<SqliteStore, CliError> {
+        self.require_file_store()?;
         let path = self.store.clone();
-        let empty = SqliteStore::memory(SqliteOptions::default());
-        engine_on(empty.map_err(|source| CliError::OpenStore { path, source })?, tools)
-    }
-
-    /// An engine on a store file that must exist: looking up a run must not create an empty file.
-    pub(crate) fn existing_engine(&self) -> Result<Engine<SqliteStore>, CliError> {
-        self.require_file_store()?;
-        if is_missing(&self.store) {
-            return Err(CliError::NoStore { path: self.store.clone() });
-        }
-        self.engine()
+        let opened = match if_missing {
+            IfMissing::Fail if is_missing(&path) => return Err(CliError::NoStore { path }),
+            IfMissing::UseEmpty if is_missing(&path) => SqliteStore::memory(SqliteOptions::default()),
+            IfMissing::Create | IfMissing::Fail | IfMissing::UseEmpty => {
+                SqliteStore::open(&path, SqliteOptions::default())
+            }
+        };
+        opened.map_err(|source| CliError::OpenStore { path, source })
     }
 
     /// Prints the result as text, or as JSON with `--json`.
@@ -252,22 +229,13 @@ impl Context {
     }
 }
 
-fn aws_target() -> Result<Target, CliError> {
-    if cfg!(feature = "aws") {
-        return Ok(Target::Aws);
-    }
-    Err(CliError::Usage(
-        "this binary was built without AWS support; run `cargo install --path crates/cli --features aws`"
-            .to_owned(),
-    ))
-}
-
 /// The tools against which an engine that executes nothing checks workflows.
-pub(crate) fn tools() -> ToolRegistry {
+pub(crate) fn default_tools() -> ToolRegistry {
     connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default())
 }
 
-fn engine_on<S: Store>(store: S, tools: ToolRegistry) -> Result<Engine<S>, CliError> {
+/// An engine that executes no steps.
+pub(crate) fn command_engine<S: Store>(store: S, tools: ToolRegistry) -> Result<Engine<S>, CliError> {
     let me = WorkerId::new(&format!("cli-{}", random::hex::<8>()?)).map_err(CliError::Id)?;
     Ok(Engine::new(EngineParts {
         store: Arc::new(store),

@@ -3,10 +3,9 @@
 //! [`verb`] has one file per command. The program holds no business rules: it parses the command line, calls the
 //! API or the engine, and prints the result. Only this file reads the environment.
 
+mod any_store;
 mod api_session;
 mod args;
-#[cfg(feature = "aws")]
-mod aws;
 mod common;
 mod context;
 mod demo;
@@ -51,7 +50,6 @@ fn run(command: verb::Command, context: &Context) -> Result<ExitStatus, CliError
         .enable_all()
         .build()
         .map_err(|source| CliError::Start { what: "the runtime", source })?;
-    #[cfg(feature = "aws")]
     let context = &runtime.block_on(context.open_account())?;
     let ended = runtime.block_on(verb::run(command, Cli::command(), context));
     // Tasks that are still running were already asked to stop; do not wait for them again.

@@ -8,7 +8,6 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use connectors::{ConnectorSettings, HostAllowList};
 use domain::{IdempotencyKey, RunKey, RunRecord};
 use engine::Engine;
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,7 +17,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use crate::context::{Context, Target};
+use crate::context::{Context, IfMissing, Target, command_engine, default_tools};
 use crate::dev::env::{CREDENTIALS, DevEnv, Ports, listen, tenant_of};
 use crate::error::CliError;
 use crate::http_server::background::BackgroundServer;
@@ -79,7 +78,7 @@ impl DemoEnv {
         let phone_service = PhoneService::start()
             .await
             .map_err(|source| CliError::Start { what: "the phone service", source })?;
-        let engine = Arc::new(context.engine()?);
+        let engine = Arc::new(command_engine(context.file_store(IfMissing::Create)?, default_tools())?);
         engine.store().put_tenant(tenant_of(context.tenant.clone())?).await?;
         let systems = DevEnv::open(Ports::default()).await?;
         let installations = [systems.slack_installation(context.tenant.clone())?].into_iter().collect();
@@ -96,10 +95,7 @@ impl DemoEnv {
 
     /// Starts a run of the workflow at `path`, like `countersign run start`.
     pub(super) async fn start(&self, path: &Path, key: &str, input: Value) -> Result<RunKey, CliError> {
-        let plan = read_workflow(
-            path,
-            &connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
-        )?;
+        let plan = read_workflow(path, &default_tools())?;
         let key = IdempotencyKey::new(key).map_err(|error| CliError::Demo(error.to_string()))?;
         Ok(start_run(&self.engine, StartRequest { plan, input, key, record: None }, &self.context).await?.run)
     }

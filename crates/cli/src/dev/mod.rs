@@ -28,7 +28,8 @@ use ingress::webhook::WebhookAuth;
 use serde_json::{Value, json};
 use store::{PageQuery, Store, SystemClock};
 
-use crate::context::{Context, Target};
+use crate::any_store::with_store;
+use crate::context::{Context, IfMissing, Target};
 use crate::error::CliError;
 use crate::exit_status::ExitStatus;
 use crate::http_server::background::BackgroundServer;
@@ -95,14 +96,15 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
     start_logging(Some(context.env.log.as_deref().unwrap_or(FILTER)), false)?;
     let signals = ShutdownSignal::listen()?;
     let directory = create_directory(&args.dir)?;
-    let context = Context { store: directory.join("dev.db"), target: Target::Store, ..context.clone() };
-    #[cfg(feature = "aws")]
-    if let Some(account) = context.account.clone() {
-        let state = DevState::Table(account.name());
-        return Box::pin(serve(&args, (account.store, state), &directory, context, signals)).await;
-    }
-    let (store, state) = (context.open_store()?, DevState::File(context.store.clone()));
-    Box::pin(serve(&args, (store, state), &directory, context, signals)).await
+    let target = if context.account.is_some() { Target::Aws } else { Target::Store };
+    let context = Context { store: directory.join("dev.db"), target, ..context.clone() };
+    let state = match &context.account {
+        Some(account) => DevState::Table(account.name()),
+        None => DevState::File(context.store.clone()),
+    };
+    with_store!(context.any_store(IfMissing::Create)?, |store| {
+        Box::pin(serve(&args, (store, state), &directory, context, signals)).await
+    })
 }
 
 /// Runs the environment on `store` until a signal or a drain.

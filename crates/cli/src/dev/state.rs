@@ -14,7 +14,6 @@ pub(super) enum DevState {
     /// A file in the directory, which commands open directly.
     File(PathBuf),
     /// A table on AWS, by name, which commands reach through the API.
-    #[cfg(feature = "aws")]
     Table(String),
 }
 
@@ -22,39 +21,32 @@ impl DevState {
     pub(super) fn name(&self) -> String {
         match self {
             Self::File(file) => file.display().to_string(),
-            #[cfg(feature = "aws")]
             Self::Table(name) => name.clone(),
         }
     }
 
     /// Renders commands that reach the store, or the server at `url`.
-    #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "commands open the file directly"))]
     pub(super) fn hints(&self, context: &Context, url: &str) -> Hints {
         match self {
             Self::File(_) => context.hints(),
-            #[cfg(feature = "aws")]
             Self::Table(_) => Hints::for_server(&format!("--server {url}")),
         }
     }
 
     /// The shell prefix that sets the API key, if commands need one.
-    #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "a file needs no key"))]
     pub(super) fn key_prefix(&self, keys: &Keys) -> String {
         match self {
             Self::File(_) => String::new(),
-            #[cfg(feature = "aws")]
             Self::Table(_) => format!("export COUNTERSIGN_API_KEY={}; ", keys.of("ada")),
         }
     }
 
     /// The first command to try: it starts a run of the workflow `name` in the file `sample`.
-    #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "a file is started without apply"))]
     pub(super) fn first_command(&self, hints: &Hints, sample: &Path, name: &str) -> String {
         let input = quoted(&json!({ "incident": INCIDENT }).to_string());
         let file = quoted(&sample.to_string_lossy());
         match self {
             Self::File(_) => hints.line(&format!("run start {file} --input {input}")),
-            #[cfg(feature = "aws")]
             Self::Table(_) => {
                 let apply = hints.line(&format!("workflow apply {file}"));
                 format!("{apply} && {}", hints.line(&format!("run start {name} --input {input}")))

@@ -5,7 +5,6 @@ pub(crate) mod health;
 pub(crate) mod listen;
 
 use std::sync::Arc;
-#[cfg(feature = "aws")]
 use std::time::Duration;
 
 use ::console::Console;
@@ -46,7 +45,6 @@ pub(crate) struct HttpServer<S> {
 }
 
 /// On AWS, every poll for a live stream costs money, so it polls once a second.
-#[cfg(feature = "aws")]
 pub(crate) fn aws_stream_settings() -> StreamSettings {
     StreamSettings { poll_every: Duration::from_secs(1), ..StreamSettings::default() }
 }

@@ -5,9 +5,8 @@ use engine::{Backout, DispatchScope, Engine};
 use serde_json::json;
 use store::Store;
 
-use crate::context::Context;
-#[cfg(feature = "aws")]
-use crate::context::tools;
+use crate::any_store::with_store;
+use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
 use crate::exit_status::ExitStatus;
 use crate::progress::StatusLine;
@@ -45,9 +44,9 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let (reach, hints, result) = if args.all {
-        (DispatchScope::All, context.hints(), of_all(args, context).await?)
+        (DispatchScope::All, context.hints(), back_out_all(args, context).await?)
     } else {
-        of_one(args, context).await?
+        back_out_tenant(args, context).await?
     };
     if let Some(count) = result.unfinished {
         let text = format!(
@@ -65,7 +64,10 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
 }
 
 /// Calls the API page by page and shows progress.
-async fn of_one(args: &Args, context: &Context) -> Result<(DispatchScope, Hints, BackedOut), CliError> {
+async fn back_out_tenant(
+    args: &Args,
+    context: &Context,
+) -> Result<(DispatchScope, Hints, BackedOut), CliError> {
     let session = context.connect()?;
     let request = BackOutRequest { reason: args.reason.clone(), dry_run: !args.yes };
     let mut status_line = StatusLine::new(context);
@@ -80,16 +82,14 @@ async fn of_one(args: &Args, context: &Context) -> Result<(DispatchScope, Hints,
     }
 }
 
-async fn of_all(args: &Args, context: &Context) -> Result<BackedOut, CliError> {
-    #[cfg(feature = "aws")]
-    if let Some(engine) = context.engine_on_aws(tools())? {
-        return Box::pin(of_all_on(&engine, args, context)).await;
-    }
-    Box::pin(of_all_on(&context.existing_engine()?, args, context)).await
+async fn back_out_all(args: &Args, context: &Context) -> Result<BackedOut, CliError> {
+    with_store!(context.any_store(IfMissing::Fail)?, |store| {
+        Box::pin(back_out_all_on(&command_engine(store, default_tools())?, args, context)).await
+    })
 }
 
 /// Backs out all tenants on the store and shows progress.
-async fn of_all_on<S: Store>(
+async fn back_out_all_on<S: Store>(
     engine: &Engine<S>,
     args: &Args,
     context: &Context,

@@ -10,7 +10,7 @@ use evidence::PublicKey;
 use serde_json::json;
 use store::{SqliteStore, SystemClock};
 
-use crate::context::Context;
+use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
 use crate::exit_status::ExitStatus;
 use crate::new_file::{must_be_new, with_ending, write_new};
@@ -81,7 +81,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
 
 /// The recorded evidence. If no worker has built it yet, it is built now; the bytes are the same.
 async fn evidence_of(run: &RunKey, context: &Context) -> Result<Vec<u8>, CliError> {
-    match context.existing_engine()?.evidence(run).await {
+    match command_engine(context.file_store(IfMissing::Fail)?, default_tools())?.evidence(run).await {
         Ok((_, bytes)) => Ok(bytes),
         // Evidence must be signed with the workers' key, never with a new one.
         Err(EngineError::NoEvidence { .. }) if has_key(&context.store) => {
@@ -115,7 +115,7 @@ fn has_key(store: &Path) -> bool {
 
 fn sealing_engine(context: &Context) -> Result<Engine<SqliteStore>, CliError> {
     Ok(Engine::new(EngineParts {
-        store: Arc::new(context.open_store()?),
+        store: Arc::new(context.file_store(IfMissing::Create)?),
         tools: ToolRegistry::default(),
         clock: Arc::new(SystemClock),
         me: WorkerId::new(&format!("cli-{}", random::hex::<8>()?))?,

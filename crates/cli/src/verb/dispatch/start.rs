@@ -5,9 +5,8 @@ use engine::{DispatchScope, Engine};
 use serde_json::json;
 use store::Store;
 
-use crate::context::Context;
-#[cfg(feature = "aws")]
-use crate::context::tools;
+use crate::any_store::with_store;
+use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
 use crate::exit_status::ExitStatus;
 use crate::progress::StatusLine;
@@ -36,7 +35,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
 
 async fn started(args: &Args, context: &Context) -> Result<(DispatchScope, DispatchStarted), CliError> {
     if args.all {
-        let enqueued = of_all(context).await?;
+        let enqueued = start_all(context).await?;
         return Ok((DispatchScope::All, DispatchStarted { enqueued, all_tenants: None, next: None }));
     }
     let session = context.connect_or_create()?;
@@ -52,15 +51,13 @@ async fn started(args: &Args, context: &Context) -> Result<(DispatchScope, Dispa
     }
 }
 
-async fn of_all(context: &Context) -> Result<u64, CliError> {
-    #[cfg(feature = "aws")]
-    if let Some(engine) = context.engine_on_aws(tools())? {
-        return of_all_on(&engine, context).await;
-    }
-    of_all_on(&context.engine()?, context).await
+async fn start_all(context: &Context) -> Result<u64, CliError> {
+    with_store!(context.any_store(IfMissing::Create)?, |store| {
+        start_all_on(&command_engine(store, default_tools())?, context).await
+    })
 }
 
-async fn of_all_on<S: Store>(engine: &Engine<S>, context: &Context) -> Result<u64, CliError> {
+async fn start_all_on<S: Store>(engine: &Engine<S>, context: &Context) -> Result<u64, CliError> {
     let by = context.by_user();
     let mut status_line = StatusLine::new(context);
     let mut done = None;

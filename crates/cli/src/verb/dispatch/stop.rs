@@ -1,14 +1,12 @@
 //! `countersign dispatch stop`.
 
 use api_types::Stopped;
-use engine::{DispatchScope, Engine, STOP_VISIBLE_AFTER};
+use engine::{DispatchScope, STOP_VISIBLE_AFTER};
 use serde_json::json;
-use store::Store;
 use views::hint::Hints;
 
-use crate::context::Context;
-#[cfg(feature = "aws")]
-use crate::context::tools;
+use crate::any_store::with_store;
+use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
 use crate::exit_status::ExitStatus;
 
@@ -47,25 +45,17 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
 
 async fn stopped(args: &Args, context: &Context) -> Result<(DispatchScope, Hints, Stopped), CliError> {
     if args.all {
-        return Ok((DispatchScope::All, context.hints(), of_all(args, context).await?));
+        return Ok((DispatchScope::All, context.hints(), stop_all(args, context).await?));
     }
     let session = context.connect_or_create()?;
     let stopped = session.client.stop_dispatch(&args.reason).await?;
     Ok((reach(&session), session.hints, stopped))
 }
 
-async fn of_all(args: &Args, context: &Context) -> Result<Stopped, CliError> {
-    #[cfg(feature = "aws")]
-    if let Some(engine) = context.engine_on_aws(tools())? {
-        return of_all_on(&engine, args, context).await;
-    }
-    of_all_on(&context.engine()?, args, context).await
-}
-
-async fn of_all_on<S: Store>(
-    engine: &Engine<S>,
-    args: &Args,
-    context: &Context,
-) -> Result<Stopped, CliError> {
-    Ok(engine.operations().stop_dispatch(&DispatchScope::All, &context.by_user(), &args.reason).await?.into())
+async fn stop_all(args: &Args, context: &Context) -> Result<Stopped, CliError> {
+    let by = context.by_user();
+    let stopped = with_store!(context.any_store(IfMissing::Create)?, |store| {
+        command_engine(store, default_tools())?.operations().stop_dispatch(&DispatchScope::All, &by, &args.reason).await?
+    });
+    Ok(stopped.into())
 }

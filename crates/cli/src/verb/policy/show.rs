@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 
 use ::policy::PolicyBundle;
 use api_types::Policy;
-use connectors::{ConnectorSettings, HostAllowList};
 use serde_json::json;
 
-use crate::context::Context;
+use crate::context::{Context, default_tools};
 use crate::error::CliError;
 use crate::exit_status::ExitStatus;
 use crate::new_file::{must_be_new, write_new};
@@ -34,7 +33,7 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let tools = connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default());
+    let tools = default_tools();
     let policy = context.connect_read_only(tools)?.client.policy().await?;
     if let Some(why) = &policy.error {
         return Err(CliError::Refused(format!(

@@ -4,9 +4,8 @@ use engine::Engine;
 use serde_json::{Value, json};
 use store::{DeadLetter, Store};
 
-use crate::context::Context;
-#[cfg(feature = "aws")]
-use crate::context::tools;
+use crate::any_store::with_store;
+use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
 use crate::exit_status::ExitStatus;
 use views::table::table;
@@ -32,11 +31,9 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    #[cfg(feature = "aws")]
-    if let Some(engine) = context.engine_on_aws(tools())? {
-        return run_on(&engine, args, context).await;
-    }
-    run_on(&context.existing_engine()?, args, context).await
+    with_store!(context.any_store(IfMissing::Fail)?, |store| {
+        run_on(&command_engine(store, default_tools())?, args, context).await
+    })
 }
 
 async fn run_on<S: Store>(

@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use api::auth::COMMAND_LINE;
 use client::ClientError;
-use connectors::{ConnectorSettings, HostAllowList};
 use domain::{IdempotencyKey, Plan, RecordName, RunKey, WorkflowName};
 use engine::{Engine, StartOutcome};
 use serde_json::{Value, json};
 use store::{Ledger as _, SqliteStore};
 
 use crate::api_session::ApiSession;
-use crate::context::Context;
+use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
 use crate::exit_status::ExitStatus;
 use crate::input::{JsonSource, read_workflow};
@@ -62,7 +61,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
     if let Some(name) = applied_name(&args.file, context)? {
         return start_by_name(name, args, context).await;
     }
-    let tools = connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default());
+    let tools = default_tools();
     let plan = read_workflow(&args.file, &tools)?;
     let input = args.input.read("the run's input")?;
     // The API derives the key in the same way, so that a file and an applied workflow share keys.
@@ -71,7 +70,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
             .map_err(|problem| CliError::Usage(problem.detail))?,
         None => random_key()?,
     };
-    let engine = context.engine()?;
+    let engine = command_engine(context.file_store(IfMissing::Create)?, tools)?;
     let request = StartRequest { plan: plan.clone(), input, key, record: args.record };
     let started = start_run(&engine, request, context).await?;
     let other_plan = !started.new

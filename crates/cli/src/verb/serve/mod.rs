@@ -24,12 +24,11 @@ use store::{Store, SystemClock};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::context::Context;
+use crate::any_store::with_store;
+use crate::context::{Context, IfMissing};
 use crate::error::CliError;
 use crate::exit_status::ExitStatus;
-#[cfg(feature = "aws")]
-use crate::http_server::aws_stream_settings;
-use crate::http_server::{HttpServer, Seeds, listen};
+use crate::http_server::{HttpServer, Seeds, aws_stream_settings, listen};
 use crate::input::{Variable, read_config};
 use crate::shutdown::ShutdownSignal;
 use crate::telemetry::{Metrics, start_logging};
@@ -89,25 +88,19 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
     start_logging(context.env.log.as_deref(), args.log_json)?;
     let signals = ShutdownSignal::listen()?;
     let config = read_config(Some(&args.config))?;
-    let key = args.key.as_deref().map(keys::public).transpose()?;
-    #[cfg(feature = "aws")]
-    if let Some(account) = &context.account {
-        let (store, store_name) = (account.store.clone(), account.name());
-        let serving =
-            Serving { store, store_name, config, cookie_security, key, stream: aws_stream_settings() };
-        return Box::pin(serving.run(&args, context, signals)).await;
-    }
-    let (store, store_name) = (context.open_store()?, context.store.display().to_string());
-    let key = key.map_or_else(|| keys::verifying(&context.store), Ok)?;
-    let serving = Serving {
-        store,
-        store_name,
-        config,
-        cookie_security,
-        key: Some(key),
-        stream: StreamSettings::default(),
+    let given_key = args.key.as_deref().map(keys::public).transpose()?;
+    let any_store = context.any_store(IfMissing::Create)?;
+    let (store_name, key, stream) = match &context.account {
+        Some(account) => (account.name(), given_key, aws_stream_settings()),
+        None => {
+            let key = given_key.map_or_else(|| keys::verifying(&context.store), Ok)?;
+            (context.store.display().to_string(), Some(key), StreamSettings::default())
+        }
     };
-    Box::pin(serving.run(&args, context, signals)).await
+    with_store!(any_store, |store| {
+        let serving = Serving { store, store_name, config, cookie_security, key, stream };
+        Box::pin(serving.run(&args, context, signals)).await
+    })
 }
 
 struct Serving<S> {

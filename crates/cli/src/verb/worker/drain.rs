@@ -11,9 +11,8 @@ use store::Store;
 use tokio::time::{Instant, sleep};
 use views::counted;
 
-use crate::context::Context;
-#[cfg(feature = "aws")]
-use crate::context::tools;
+use crate::any_store::with_store;
+use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
 use crate::exit_status::ExitStatus;
 use crate::progress::StatusLine;
@@ -48,11 +47,9 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    #[cfg(feature = "aws")]
-    if let Some(engine) = context.engine_on_aws(tools())? {
-        return run_on(&engine, args, context).await;
-    }
-    run_on(&context.existing_engine()?, args, context).await
+    with_store!(context.any_store(IfMissing::Fail)?, |store| {
+        run_on(&command_engine(store, default_tools())?, args, context).await
+    })
 }
 
 async fn run_on<S: Store>(

@@ -10,7 +10,7 @@ use domain::{Millis, WorkerId};
 use engine::{Engine, EngineParts, EvidenceSigner, Notifier, Timing};
 use store::{Intercepted, SqliteStore, Store, SystemClock};
 
-use crate::context::Context;
+use crate::context::{Context, IfMissing};
 use crate::error::CliError;
 use crate::exit_status::ExitStatus;
 use crate::input::read_config;
@@ -63,7 +63,7 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<ExitStatus, Cli
     let me = WorkerId::new(&format!("{}-{}", args.name, random::hex::<4>()?))?;
     start_logging(context.env.log.as_deref(), args.log_json)?;
     let _metrics = args.metrics.start().await?;
-    let store = context.open_store()?;
+    let store = context.file_store(IfMissing::Create)?;
     let systems = ExternalSystems::read(&args, context)?;
     // The idle check uses the store directly, so that `--crash-at` does not count its calls.
     let uncounted = store.clone();

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use connectors::{ConnectorSettings, HostAllowList, ToolRegistry};
+use connectors::ToolRegistry;
 use domain::plan::{InputRefs, Plan, PlannedStep, Undo, Work};
 use serde_json::{Value, json};
 
-use crate::context::Context;
+use crate::context::{Context, default_tools};
 use crate::error::CliError;
 use crate::exit_status::ExitStatus;
 use crate::input::read_workflow;
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 
 /// Checks every file, also after an invalid one.
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let tools = connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default());
+    let tools = default_tools();
     let mut faults = Vec::new();
     for file in &args.files {
         match read_workflow(file, &tools) {

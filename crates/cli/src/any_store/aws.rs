@@ -4,6 +4,7 @@ use std::fmt;
 
 use store::aws::{AwsSettings, AwsStore, S3Blobs, SqsQueue, open, open_local};
 
+use super::AnyStore;
 use crate::error::CliError;
 use crate::input::Variable;
 
@@ -16,13 +17,13 @@ const EMULATOR: &str = "COUNTERSIGN_AWS";
 /// The endpoint of a separate DynamoDB emulator.
 const DYNAMODB: &str = "COUNTERSIGN_DYNAMODB";
 
-pub(crate) type AccountStore = AwsStore<SqsQueue, S3Blobs>;
+pub(super) type AccountStore = AwsStore<SqsQueue, S3Blobs>;
 
 /// An AWS account or an emulator of one.
 #[derive(Clone)]
 pub(crate) struct Account {
-    pub(crate) store: AccountStore,
-    pub(crate) table: String,
+    store: AccountStore,
+    table: String,
 }
 
 impl fmt::Debug for Account {
@@ -49,6 +50,11 @@ impl Account {
         Ok(Self { store: open(settings).await, table })
     }
 
+    pub(crate) fn store(&self) -> AnyStore {
+        AnyStore::Aws(self.store.clone())
+    }
+
+    /// For messages.
     pub(crate) fn name(&self) -> String {
         format!("table {} on AWS", self.table)
     }
