@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use connectors::ToolRegistry;
-use countersign_functions::sweep::sweep;
+use countersign_functions::sweep;
 use domain::{Cause, Initiator, Millis, QueueName, Timestamp, ToolName};
 use engine::{Engine, EngineParts, StartRun, SweepResult, Timing};
 use serde_json::json;

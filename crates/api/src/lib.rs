@@ -11,7 +11,6 @@ mod dispatch;
 mod evidence;
 mod extract;
 mod keys;
-mod me;
 pub mod openapi;
 mod page;
 mod policy;
@@ -20,9 +19,9 @@ mod random;
 mod role_guard;
 mod routes;
 mod runs;
+mod status;
 pub mod stream;
 mod tenant;
-mod workers;
 mod workflows;
 
 use std::collections::BTreeMap;

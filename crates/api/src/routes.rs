@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 use crate::extract::BODY_BYTES_MAX;
 use crate::openapi::{Body, Param};
 use crate::{
-    Shared, approvals, dispatch, evidence, keys, me, openapi, policy, problem, runs, stream, tenant, workers,
+    Shared, approvals, dispatch, evidence, keys, openapi, policy, problem, runs, status, stream, tenant,
     workflows,
 };
 
@@ -157,9 +157,15 @@ fn routes<S: Store>() -> Vec<Route<S>> {
 
 fn caller_routes<S: Store>() -> Vec<Route<S>> {
     vec![
-        Route::new(Method::GET, "/health", None, ("health", "Check that the server responds"), me::health)
-            .response::<api_types::Health>(200, "The server responds"),
-        Route::new(Method::GET, "/me", Role::Viewer, ("me", "Get the caller"), me::show::<S>)
+        Route::new(
+            Method::GET,
+            "/health",
+            None,
+            ("health", "Check that the server responds"),
+            status::health,
+        )
+        .response::<api_types::Health>(200, "The server responds"),
+        Route::new(Method::GET, "/me", Role::Viewer, ("me", "Get the caller"), status::me::<S>)
             .response::<api_types::Me>(200, "The caller"),
     ]
 }
@@ -496,7 +502,7 @@ fn dispatch_routes<S: Store>() -> Vec<Route<S>> {
             "/workers",
             Role::Operator,
             ("listWorkers", "List the workers, which serve all tenants"),
-            workers::list::<S>,
+            status::workers::<S>,
         )
         .response::<api_types::Workers>(200, "The workers"),
         Route::new(

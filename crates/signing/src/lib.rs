@@ -5,12 +5,10 @@
 //! before the body is parsed, in constant time, with the current secret or, until its expiry, the previous one.
 
 mod body;
-mod error;
 mod secrets;
 mod timed;
 
 pub use body::{sign_body, verify_body};
-pub use error::SignatureError;
 pub use secrets::{Secrets, WeakSecret};
 pub use timed::{sign, verify};
 
@@ -18,6 +16,26 @@ use domain::Digest;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::Sha256;
+
+/// Why a signature is rejected. The texts contain nothing of the request or of a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SignatureError {
+    #[error("the request has no timestamp")]
+    TimestampMissing,
+    #[error("the timestamp is not a whole number of seconds")]
+    TimestampInvalid,
+    #[error("the timestamp differs from the server's time by more than five minutes")]
+    TimestampOutsideWindow,
+    #[error("the request is not signed")]
+    SignatureMissing,
+    #[error("the version of the signature is not supported")]
+    VersionUnknown,
+    #[error("the signature is not 64 lower-case hex digits")]
+    SignatureMalformed,
+    /// Signed for another body, another time or with another secret.
+    #[error("the signature does not match the request")]
+    Forged,
+}
 
 /// The HMAC of the concatenated `parts`.
 #[expect(clippy::expect_used, reason = "HMAC takes a key of any length")]

@@ -9,7 +9,6 @@ mod event;
 pub mod hint;
 mod history;
 mod json;
-mod money;
 mod refusal;
 pub mod table;
 mod text;
@@ -35,9 +34,8 @@ pub use json::{
     AttemptDocument, CanceledDocument, ChainDocument, CompensationDocument, CostDocument, LeaseDocument,
     NextActionDocument, RunDocument, StepDocument, UsageDocument, WaitDocument, run_document, run_json,
 };
-pub use money::money;
 pub use refusal::refusal_in_words;
-pub use text::{counted, document_text, run_text, steps_table, tool};
+pub use text::{counted, document_text, money, run_text, steps_table, tool};
 pub use waiting::{NextAction, Waiting, waiting};
 
 /// A run at one point in time.

@@ -215,3 +215,17 @@ async fn unknown_outcome_shows_its_failure_code() {
     let line = event_line(snapshot.view.plan(), &event);
     assert!(line.contains("outcome unknown: IDEMPOTENCY_EXPIRED: the external system"), "{line}");
 }
+
+#[test]
+fn money_has_at_least_cents() {
+    for (microusd, text) in [
+        (0, "$0.00"),
+        (1, "$0.000001"),
+        (1_173, "$0.001173"),
+        (12_300, "$0.0123"),
+        (2_500_000, "$2.50"),
+        (7_505_000, "$7.505"),
+    ] {
+        assert_eq!(money(microusd), text);
+    }
+}

@@ -158,3 +158,10 @@ fn chain(chain: &ChainDocument) -> String {
         ),
     }
 }
+
+/// Formats millionths of a US dollar, with cents and as many more digits as needed: `$0.0123`.
+pub fn money(microusd: u64) -> String {
+    let digits = format!("{:06}", microusd % 1_000_000);
+    let (cents, rest) = digits.split_at(2);
+    format!("${}.{cents}{}", microusd / 1_000_000, rest.trim_end_matches('0'))
+}

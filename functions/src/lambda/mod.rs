@@ -19,7 +19,7 @@ use serde_json::json;
 use store::{Store, SystemClock};
 use tracing_subscriber::EnvFilter;
 
-use crate::sweep::sweep;
+use crate::sweep;
 use ingress::configured;
 use ingress::slack::{self, SlackInstallations};
 use ingress::webhook::{self, WebhookAuth};

@@ -5,7 +5,6 @@
 
 mod cookies;
 mod key;
-mod local;
 pub mod login;
 mod oidc;
 pub mod session;
@@ -24,8 +23,11 @@ use crate::problem::ApiError;
 use session::{Session, SessionOrigin, Sessions};
 
 pub(crate) use key::credential;
-pub use local::COMMAND_LINE;
 pub use oidc::{InvalidOidcSettings, Oidc, OidcSettings, TokenAlgorithm};
+
+/// The credential of a user who opens the store directly. A user who can open the file of the store can read and write
+/// all of it, so an API key would add no protection.
+pub const COMMAND_LINE: &str = "command-line";
 
 /// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +56,12 @@ impl Caller {
         if self.is_local() { "cli" } else { "api" }
     }
 
+    /// A user of the machine with the store.
+    pub fn local(tenant: TenantId, person: PersonId) -> Self {
+        let roles = [Role::Admin].into_iter().collect();
+        Self { tenant, person, roles, credential: COMMAND_LINE.to_owned() }
+    }
+
     fn is_local(&self) -> bool {
         self.credential == COMMAND_LINE
     }
@@ -71,6 +79,11 @@ impl<S: Store> Authenticator<S> {
     /// Accepts the API keys in the store of `engine`.
     pub fn new(engine: Arc<Engine<S>>) -> Self {
         Self { engine, oidc: None, sessions: None, local: None }
+    }
+
+    /// Authenticates every request as `caller`. Must not be served over a network.
+    pub fn local(engine: Arc<Engine<S>>, caller: Caller) -> Self {
+        Self { local: Some(caller), ..Self::new(engine) }
     }
 
     /// Also accepts tokens of this identity provider.

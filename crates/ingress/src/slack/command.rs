@@ -10,8 +10,8 @@ use http::{Request, Response, StatusCode};
 use serde_json::json;
 use store::Store;
 
+use super::start::describe;
 use super::start::{self, NotStarted, StartRequest, start};
-use super::status::describe;
 use super::{SlackInstallation, UNAVAILABLE, in_time};
 use crate::response;
 

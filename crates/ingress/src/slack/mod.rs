@@ -7,7 +7,6 @@ mod command;
 mod interaction;
 mod shortcut;
 mod start;
-mod status;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

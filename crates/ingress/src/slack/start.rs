@@ -7,6 +7,7 @@
 //! cannot approve its actions.
 
 use ::slack::UnknownSlackUser;
+use ::slack::escape::{TextLimit, mrkdwn};
 use domain::{
     Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, PersonId, Refusal, RunId, Source,
     WorkflowName, WorkspaceId, json,
@@ -15,10 +16,12 @@ use engine::{AcceptResult, Engine, EngineError, InboundEvent};
 use serde_json::{Map, Value};
 use store::Store;
 
-use super::status::describe;
 use super::{SlackInstallation, UNAVAILABLE};
 
 pub(super) const HELP: &str = "`/countersign start WORKFLOW {\"input\": …}` starts a run of a workflow.";
+
+/// Longer than a stored reason, with room for escapes.
+const REASON_UNITS_MAX: usize = 1_024;
 
 pub(super) struct StartRequest<'r> {
     /// The Slack workspace.
@@ -152,6 +155,24 @@ mod tests {
         }
         for typed in ["{", "[1]", "db1", "=db1", "host=db1 host=db2", r#"{"a": 1, "a": 2}"#, "{} x"] {
             assert_eq!(input(typed), None, "{typed}");
+        }
+    }
+}
+
+/// Describes `run` by the status of the inbox entry that starts it.
+pub(super) fn describe(run: &RunId, status: &InboxStatus) -> String {
+    match status {
+        InboxStatus::Pending => {
+            format!("`{run}` has not started: it waits for a worker or for its concurrency key.")
+        }
+        InboxStatus::Started => format!("`{run}` has started; `/countersign run {run}` shows its status."),
+        InboxStatus::Joined { run: other } => format!(
+            "`{run}` was not started: it joined `{other}`, which holds the same concurrency key; `/countersign run {other}` \
+             shows its status."
+        ),
+        InboxStatus::Unmatched { .. } => format!("`{run}` was not started: no workflow matches the event."),
+        InboxStatus::Rejected { reason, .. } => {
+            format!("`{run}` was not started: {}", mrkdwn(reason, TextLimit::plain(REASON_UNITS_MAX)))
         }
     }
 }

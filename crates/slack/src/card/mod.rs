@@ -9,8 +9,8 @@
 //! 6. when it was requested, is due, and expires
 //! 7. the buttons Approve and Reject; once decided, the outcome instead
 //!
-//! [`text`] has the wording of the domain's values, [`thread`] the reminder and the escalation, [`mod@reject_modal`] the
-//! modal that asks for a reason. A card depends only on the approval: rendering it twice gives the same message. The
+//! [`text`] has the wording of the domain's values, [`mod@reject_modal`] the modal that asks for a reason. [`reminder`] and
+//! [`escalation`] are messages in the thread of the card. A card depends only on the approval: rendering it twice gives the same message. The
 //! tests compare whole cards with `tests/cards/*.json`.
 
 mod approvers;
@@ -19,7 +19,6 @@ mod button_token;
 mod reject_modal;
 mod subject;
 mod text;
-mod thread;
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +30,6 @@ use crate::escape::{self, TextLimit};
 
 pub use button_token::{ButtonToken, InvalidButtonToken};
 pub use reject_modal::{CALLBACK_ID, REASON_BLOCK, REASON_INPUT, reject_error, reject_modal};
-pub use thread::{escalation, reminder};
 
 /// The `action_id` of the Approve button.
 pub const APPROVE: &str = "countersign.approve";
@@ -52,6 +50,30 @@ pub fn render(approval: &Approval) -> Value {
         block::section(&approvers::outcome(approval))
     });
     json!({ "text": notice(text::status(approval.status), approval), "blocks": blocks })
+}
+
+/// The message in the thread of a card whose decision is nearly due.
+pub fn reminder(approval: &Approval) -> Value {
+    let message = format!(
+        "Not decided yet. The decision is due {}; the approval expires {}.",
+        text::local(approval.sla_at),
+        text::local(approval.expires_at)
+    );
+    thread_message(approval, "Reminder", &message)
+}
+
+/// The message in the thread of a card whose decision is overdue.
+pub fn escalation(approval: &Approval) -> Value {
+    let message = format!(
+        "The decision was due {} and is overdue. The run waits; the approval expires {}.",
+        text::local(approval.sla_at),
+        text::local(approval.expires_at)
+    );
+    thread_message(approval, "Overdue", &message)
+}
+
+fn thread_message(approval: &Approval, what: &str, message: &str) -> Value {
+    json!({ "text": notice(what, approval), "blocks": [block::mrkdwn(message)] })
 }
 
 fn title(approval: &Approval) -> String {
