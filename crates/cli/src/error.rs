@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use store::StoreError;
 use workflow::SourcePosition;
 
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::screen::sanitize;
 use views::hint::quoted;
 use views::refusal_in_words;
@@ -50,15 +50,15 @@ pub(crate) enum CliError {
     TooLarge { what: String, most: usize },
     #[error("{} is not UTF-8 text", .path.display())]
     NotText { path: PathBuf },
-    /// `shown` is the parse error with its location and an excerpt of the file.
-    #[error("{}, {shown}", .path.display())]
-    NotAWorkflow { path: PathBuf, place: SourcePosition, shown: String },
+    /// `rendered` is the parse error with its location and an excerpt of the file.
+    #[error("{}, {rendered}", .path.display())]
+    InvalidWorkflow { path: PathBuf, location: SourcePosition, rendered: String },
     /// Each invalid file was already reported.
-    #[error("{bad} of {all} files are invalid")]
-    SomeNotWorkflows { bad: usize, all: usize },
-    /// `shown` is the parse error with its location and an excerpt of the file.
-    #[error("{shown}")]
-    NotAPolicy { place: Option<policy::PolicyLocation>, shown: String },
+    #[error("{invalid} of {total} files are invalid")]
+    InvalidFiles { invalid: usize, total: usize },
+    /// `rendered` is the parse error with its location and an excerpt of the file.
+    #[error("{rendered}")]
+    InvalidPolicy { location: Option<policy::PolicyLocation>, rendered: String },
     #[error("{0}")]
     Refused(String),
     /// The value is not JSON, or is JSON that parsers read differently.
@@ -102,9 +102,9 @@ impl CliError {
             Self::Read { .. }
             | Self::TooLarge { .. }
             | Self::NotText { .. }
-            | Self::NotAWorkflow { .. }
-            | Self::SomeNotWorkflows { .. }
-            | Self::NotAPolicy { .. }
+            | Self::InvalidWorkflow { .. }
+            | Self::InvalidFiles { .. }
+            | Self::InvalidPolicy { .. }
             | Self::BadJson { .. }
             | Self::Id(_)
             | Self::Key { .. }
@@ -128,13 +128,13 @@ impl CliError {
     }
 
     /// The location in a file, for a parse error.
-    fn place(&self) -> Option<Value> {
+    fn location(&self) -> Option<Value> {
         match self {
-            Self::NotAWorkflow { path, place, .. } => {
-                Some(json!({ "file": path.to_string_lossy(), "line": place.line, "column": place.column }))
-            }
-            Self::NotAPolicy { place: Some(place), .. } => {
-                Some(json!({ "file": place.file, "line": place.line, "column": place.column }))
+            Self::InvalidWorkflow { path, location, .. } => Some(
+                json!({ "file": path.to_string_lossy(), "line": location.line, "column": location.column }),
+            ),
+            Self::InvalidPolicy { location: Some(location), .. } => {
+                Some(json!({ "file": location.file, "line": location.line, "column": location.column }))
             }
             _ => None,
         }
@@ -208,7 +208,7 @@ impl CliError {
         json!({ "error": {
             "message": self.to_string(),
             "code": self.code(),
-            "location": self.place(),
+            "location": self.location(),
             "causes": self.causes(),
             "help": self.help(),
             "exit": self.exit_status().code(),

@@ -77,10 +77,10 @@ impl From<ConfigError> for CliError {
 pub(crate) fn read_workflow(path: &Path, tools: &ToolRegistry) -> Result<Plan, CliError> {
     let source = read_source(path)?;
     let names: BTreeSet<ToolName> = tools.names().cloned().collect();
-    workflow::parse(&source, &names).map_err(|error| CliError::NotAWorkflow {
+    workflow::parse(&source, &names).map_err(|error| CliError::InvalidWorkflow {
         path: path.into(),
-        place: error.position,
-        shown: error.render(&source),
+        location: error.position,
+        rendered: error.render(&source),
     })
 }
 

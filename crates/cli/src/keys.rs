@@ -20,16 +20,16 @@ use crate::random;
 const KEY_BYTES_MAX: u64 = 4096;
 
 /// The path of the private key of the store at `store`.
-pub(crate) fn private_path(store: &Path) -> PathBuf {
-    beside(store, ".key")
+pub(crate) fn private_key_path(store: &Path) -> PathBuf {
+    with_suffix(store, ".key")
 }
 
 /// The path of the public key of the store at `store`.
-pub(crate) fn public_path(store: &Path) -> PathBuf {
-    beside(store, ".pub")
+pub(crate) fn public_key_path(store: &Path) -> PathBuf {
+    with_suffix(store, ".pub")
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(ending);
     path.with_file_name(name)
@@ -37,40 +37,40 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 
 /// The signing key of the store at `store`, created if it does not exist.
 pub(crate) fn evidence_signer(store: &Path) -> Result<EvidenceSigner, CliError> {
-    let path = private_path(store);
+    let path = private_key_path(store);
     if !path.try_exists().unwrap_or(false) {
-        make(&path)?;
+        create_key(&path)?;
     }
-    let text = read(&path)?;
+    let text = read_key_file(&path)?;
     let key = SigningKey::from_text(&text)
         .map_err(|error| CliError::Key { path: path.clone(), why: error.to_string() })?;
-    let beside = public_path(store);
-    if !beside.try_exists().unwrap_or(false) {
-        put(&beside, key.public().to_text().as_bytes(), 0o644)?;
+    let public_path = public_key_path(store);
+    if !public_path.try_exists().unwrap_or(false) {
+        create_file(&public_path, key.public().to_text().as_bytes(), 0o644)?;
     }
-    if public(&beside)?.id() != key.public().id() {
-        let why = format!("its public key is not {}, so evidence would not verify", beside.display());
+    if read_public_key(&public_path)?.id() != key.public().id() {
+        let why = format!("its public key is not {}, so evidence would not verify", public_path.display());
         return Err(CliError::Key { path, why });
     }
     Ok(EvidenceSigner { key: Arc::new(key), origin: "countersign/embedded".to_owned() })
 }
 
 /// The public key of the store at `store`; the key pair is created if it does not exist.
-pub(crate) fn verifying(store: &Path) -> Result<PublicKey, CliError> {
-    let path = public_path(store);
+pub(crate) fn public_key(store: &Path) -> Result<PublicKey, CliError> {
+    let path = public_key_path(store);
     if path.try_exists().unwrap_or(false) {
-        return public(&path);
+        return read_public_key(&path);
     }
     Ok(evidence_signer(store)?.key.public())
 }
 
 /// Reads the public key in the file at `path`.
-pub(crate) fn public(path: &Path) -> Result<PublicKey, CliError> {
-    PublicKey::from_text(&read(path)?)
+pub(crate) fn read_public_key(path: &Path) -> Result<PublicKey, CliError> {
+    PublicKey::from_text(&read_key_file(path)?)
         .map_err(|error| CliError::Key { path: path.into(), why: error.to_string() })
 }
 
-fn read(path: &Path) -> Result<String, CliError> {
+fn read_key_file(path: &Path) -> Result<String, CliError> {
     let failed = |source| CliError::Read { path: path.into(), source };
     if fs::metadata(path).map_err(failed)?.len() > KEY_BYTES_MAX {
         return Err(CliError::Key { path: path.into(), why: "the file is too large".to_owned() });
@@ -78,15 +78,15 @@ fn read(path: &Path) -> Result<String, CliError> {
     fs::read_to_string(path).map_err(failed)
 }
 
-fn make(path: &Path) -> Result<(), CliError> {
+fn create_key(path: &Path) -> Result<(), CliError> {
     let key = SigningKey::from_seed(random::bytes()?);
-    put(path, key.to_text().expose_secret().as_bytes(), 0o600)
+    create_file(path, key.to_text().expose_secret().as_bytes(), 0o600)
 }
 
 /// Creates the file atomically and keeps an existing one.
-fn put(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CliError> {
+fn create_file(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CliError> {
     let failed = |source| CliError::Write { path: path.into(), source };
-    let draft = beside(path, &format!(".{}", random::hex::<4>()?));
+    let draft = with_suffix(path, &format!(".{}", random::hex::<4>()?));
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -113,8 +113,8 @@ mod tests {
         let store = dir.path().join("runs.db");
         let first = evidence_signer(&store).unwrap().key.public().id();
         assert_eq!(evidence_signer(&store).unwrap().key.public().id(), first);
-        assert_eq!(verifying(&store).unwrap().id(), first);
-        let mode = fs::metadata(private_path(&store)).unwrap().permissions().mode();
+        assert_eq!(public_key(&store).unwrap().id(), first);
+        let mode = fs::metadata(private_key_path(&store)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
@@ -135,7 +135,7 @@ mod tests {
     fn invalid_key_file_is_named_in_the_error() {
         let dir = tempfile::tempdir().unwrap();
         let store = dir.path().join("runs.db");
-        fs::write(private_path(&store), "not a key").unwrap();
+        fs::write(private_key_path(&store), "not a key").unwrap();
         assert!(evidence_signer(&store).err().unwrap().to_string().contains("runs.db.key"));
     }
 }

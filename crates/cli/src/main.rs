@@ -11,17 +11,16 @@ mod context;
 mod demo;
 mod dev;
 mod error;
-mod exit_status;
 mod http_server;
 mod input;
 mod keys;
 mod new_file;
+mod process;
 mod profile;
 mod progress;
 mod random;
 mod run_name;
 mod screen;
-mod shutdown;
 mod start_run;
 mod telemetry;
 mod verb;
@@ -35,7 +34,7 @@ use clap::{CommandFactory as _, Parser as _};
 use args::Cli;
 use context::{Context, Env};
 use error::CliError;
-use exit_status::ExitStatus;
+use process::ExitStatus;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

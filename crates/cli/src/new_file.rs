@@ -38,7 +38,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     })
 }
 
-pub(crate) fn must_be_new(path: &Path) -> Result<(), CliError> {
+pub(crate) fn require_new(path: &Path) -> Result<(), CliError> {
     match path.symlink_metadata() {
         Ok(_) => Err(already_exists(path)),
         Err(_) => Ok(()),
@@ -66,7 +66,7 @@ mod tests {
         let path = dir.path().join("a");
         write_new(&path, b"one").unwrap();
         assert!(write_new(&path, b"two").unwrap_err().to_string().contains("already exists"));
-        assert!(must_be_new(&path).is_err());
+        assert!(require_new(&path).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"one");
     }
 

@@ -7,7 +7,7 @@ use engine::metrics::exporter::{Meter, Serving};
 use tracing_subscriber::EnvFilter;
 
 use crate::error::CliError;
-use crate::http_server::listen::bound;
+use crate::http_server::listen::bind;
 
 const FILTER_DEFAULT: &str = "info";
 
@@ -36,7 +36,7 @@ impl Metrics {
     /// Starts the endpoint, if an address is set. It stops when the returned value is dropped.
     pub(crate) async fn start(&self) -> Result<Option<Serving>, CliError> {
         let Some(address) = self.metrics else { return Ok(None) };
-        let listener = bound(address, "--metrics", METRICS).await?;
+        let listener = bind(address, "--metrics", METRICS).await?;
         let failed = |source| CliError::Start { what: METRICS, source };
         let meter = Meter::start().map_err(|error| failed(io::Error::other(error)))?;
         let serving = meter.serve(listener).map_err(failed)?;

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use crate::context::{Context, IfMissing, Target, command_engine, default_tools};
-use crate::dev::env::{CREDENTIALS, DevEnv, Ports, listen, tenant_of};
+use crate::dev::env::{CREDENTIALS, DevEnv, Ports, listen, sample_tenant};
 use crate::error::CliError;
 use crate::http_server::background::BackgroundServer;
 use crate::input::read_workflow;
@@ -79,12 +79,12 @@ impl DemoEnv {
             .await
             .map_err(|source| CliError::Start { what: "the phone service", source })?;
         let engine = Arc::new(command_engine(context.file_store(IfMissing::Create)?, default_tools())?);
-        engine.store().put_tenant(tenant_of(context.tenant.clone())?).await?;
+        engine.store().put_tenant(sample_tenant(context.tenant.clone())?).await?;
         let systems = DevEnv::open(Ports::default()).await?;
         let installations = [systems.slack_installation(context.tenant.clone())?].into_iter().collect();
-        let clicks = ingress::routes::slack(Arc::clone(&engine), installations);
+        let routes = ingress::routes::slack(Arc::clone(&engine), installations);
         let listener = listen(0, "the Slack endpoint").await?;
-        let interactions = BackgroundServer::start(listener, clicks)?;
+        let interactions = BackgroundServer::start(listener, routes)?;
         let config = write(&directory, "countersign.yaml", systems.config())?;
         Ok(Self { directory, phone_service, systems, interactions, engine, context, program, config })
     }

@@ -21,9 +21,8 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::{ExitStatus, ShutdownSignal};
 use crate::screen;
-use crate::shutdown::ShutdownSignal;
 
 use env::DemoEnv;
 use narrator::{NarrationMode, Narrator};

@@ -50,17 +50,17 @@ impl Keys {
         Ok(Self { file, texts })
     }
 
-    pub(super) fn of(&self, person: &str) -> &str {
+    pub(super) fn key_of(&self, person: &str) -> &str {
         self.texts.get(person).map_or("", String::as_str)
     }
 }
 
 async fn is_valid<S: Store>(engine: &Engine<S>, tenant: &TenantId, text: &str) -> Result<bool, CliError> {
-    let Some(shown) = PresentedKey::parse(text).filter(|shown| shown.tenant == *tenant) else {
+    let Some(presented) = PresentedKey::parse(text).filter(|presented| presented.tenant == *tenant) else {
         return Ok(false);
     };
-    let key = engine.governance().api_key(tenant, &shown.id).await?;
-    Ok(key.is_some_and(|key| key.matches(&shown) && key.is_live(engine.now())))
+    let key = engine.governance().api_key(tenant, &presented.id).await?;
+    Ok(key.is_some_and(|key| key.matches(&presented) && key.is_live(engine.now())))
 }
 
 async fn create<S: Store>(
@@ -69,8 +69,8 @@ async fn create<S: Store>(
     person: &str,
     roles: &[Role],
 ) -> Result<String, CliError> {
-    let forged = api::generate_key(tenant, PersonId::new(person)?, roles.iter().copied().collect());
-    let (new, text) = forged.map_err(|problem| CliError::Refused(problem.detail))?;
+    let generated = api::generate_key(tenant, PersonId::new(person)?, roles.iter().copied().collect());
+    let (new, text) = generated.map_err(|problem| CliError::Refused(problem.detail))?;
     let handle = engine.tenant_handle(tenant, &Initiator::new(Cause::User, person));
     handle.make_key(NewApiKey { note: "created by countersign dev".to_owned(), ..new }).await?;
     Ok(text)
@@ -101,14 +101,11 @@ mod tests {
         assert_eq!(first.texts, again.texts);
         assert_eq!(fs::metadata(&first.file).unwrap().permissions().mode() & 0o777, 0o600);
 
-        let shown = PresentedKey::parse(first.of("grace")).unwrap();
-        engine
-            .tenant_handle(&tenant, &Initiator::new(Cause::User, "ada"))
-            .revoke_key(&shown.id)
-            .await
-            .unwrap();
+        let presented = PresentedKey::parse(first.key_of("grace")).unwrap();
+        let handle = engine.tenant_handle(&tenant, &Initiator::new(Cause::User, "ada"));
+        handle.revoke_key(&presented.id).await.unwrap();
         let third = Keys::load_or_create(dir.path(), &engine, &tenant).await.unwrap();
-        assert_ne!(third.of("grace"), first.of("grace"));
-        assert_eq!(third.of("ada"), first.of("ada"));
+        assert_ne!(third.key_of("grace"), first.key_of("grace"));
+        assert_eq!(third.key_of("ada"), first.key_of("ada"));
     }
 }

@@ -116,7 +116,7 @@ pub(crate) fn credential(name: &str) -> Option<String> {
 }
 
 /// A tenant with the sample users and the group `db-oncall`.
-pub(crate) fn tenant_of(tenant: TenantId) -> Result<Tenant, CliError> {
+pub(crate) fn sample_tenant(tenant: TenantId) -> Result<Tenant, CliError> {
     let mut record = Tenant::new(tenant);
     for (name, user) in PEOPLE {
         let person = domain::tenant::Person { slack: Some(format!("{TEAM}:{user}")) };
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn slack_user_maps_to_sample_user() {
-        let tenant = tenant_of("default".parse().unwrap()).unwrap();
+        let tenant = sample_tenant("default".parse().unwrap()).unwrap();
         let person = tenant.slack_person(TEAM, "U0GRACE").map(ToString::to_string);
         assert_eq!(person.as_deref(), Some("grace"));
     }

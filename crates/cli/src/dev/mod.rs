@@ -31,18 +31,17 @@ use store::{PageQuery, Store, SystemClock};
 use crate::any_store::with_store;
 use crate::context::{Context, IfMissing, Target};
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
 use crate::http_server::background::BackgroundServer;
 use crate::http_server::{HttpServer, Seeds};
 use crate::input::read_config;
 use crate::input::read_workflow;
-use crate::shutdown::ShutdownSignal;
+use crate::process::{ExitStatus, ShutdownSignal};
 use crate::telemetry::{Metrics, start_logging};
 use crate::{keys, random};
 use views::hint::{Hints, quoted};
 
 use api_keys::Keys;
-use env::{DevEnv, Ports, credential, listen, tenant_of};
+use env::{DevEnv, Ports, credential, listen, sample_tenant};
 use page::Page;
 use state::DevState;
 use webhook::DevWebhook;
@@ -124,8 +123,8 @@ async fn serve<S: Store>(
     let me = WorkerId::new(&format!("dev-{}", random::hex::<4>()?))?;
     let engine = engine(directory, &systems, (store, &context), me.clone())?;
     create_tenant(&engine, &context).await?;
-    let by_hand = sample(directory, "triage.yaml", TRIAGE)?;
-    apply_sample(&engine, &context, &by_hand).await?;
+    let manual = sample(directory, "triage.yaml", TRIAGE)?;
+    apply_sample(&engine, &context, &manual).await?;
     let triggered = sample(directory, "on-incident.yaml", ON_INCIDENT)?;
     let keys = Keys::load_or_create(directory, &engine, &context.tenant).await?;
     let hints = state.hints(&context, &url);
@@ -134,23 +133,23 @@ async fn serve<S: Store>(
         slack: systems.slack.url(),
         servicenow: systems.servicenow.url(),
         model: systems.model.url(),
-        first: state.key_prefix(&keys) + &state.first_command(&hints, &by_hand, "triage-incident"),
+        first_command: state.key_prefix(&keys) + &state.first_command(&hints, &manual, "triage-incident"),
         hints: hints.clone(),
         store: state.name(),
     };
     let webhook = DevWebhook::new(context.tenant.clone())?;
     let served =
         BackgroundServer::start(listener, routes(&engine, &systems, webhook.webhook_auth()?, page.clone())?)?;
-    systems.slack.set_callback(&clicks(&served.url(), &context));
+    systems.slack.set_callback(&interactions_url(&served.url(), &context));
     let records = records::RecordFile::restore(&directory.join("servicenow.json"), &systems)?;
-    repost(&engine, &context).await?;
+    repost_approvals(&engine, &context).await?;
     let apply = state.key_prefix(&keys) + &apply_command(&hints, &triggered);
     let info = StartupInfo { apply, webhook, keys, metrics: metrics.as_ref().map(Serving::url) };
     context.print(
-        &format!("{}{}", greeting(&page, &info, &served.url()), info.trigger_text(&served.url())),
-        &addresses(&page, &info, &served.url()),
+        &format!("{}{}", startup_text(&page, &info, &served.url()), info.trigger_text(&served.url())),
+        &startup_json(&page, &info, &served.url()),
     )?;
-    let finished = work(engine, me, &mut signals, records.save_changes(&systems)).await;
+    let finished = run_worker(engine, me, &mut signals, records.save_changes(&systems)).await;
     records.save(&systems)?;
     if !context.json {
         crate::screen::text(&format!(
@@ -199,7 +198,7 @@ fn engine<S: Store>(
 async fn create_tenant<S: Store>(engine: &Engine<S>, context: &Context) -> Result<(), CliError> {
     if engine.store().tenant(&context.tenant).await?.is_none() {
         // If another process created it first, its record stays.
-        engine.store().put_tenant(tenant_of(context.tenant.clone())?).await?;
+        engine.store().put_tenant(sample_tenant(context.tenant.clone())?).await?;
     }
     Ok(())
 }
@@ -260,8 +259,8 @@ fn routes<S: Store>(
     let server = HttpServer {
         engine: Arc::clone(engine),
         cookie_security: CookieSecurity::Loopback,
-        seeds: Seeds::fresh()?,
-        public: Some(keys::public(&keys::public_path(&page.context.store))?),
+        seeds: Seeds::random()?,
+        public: Some(keys::read_public_key(&keys::public_key_path(&page.context.store))?),
         webhook_auth,
         slack: [systems.slack_installation(page.context.tenant.clone())?].into_iter().collect(),
         secrets: Vec::new(),
@@ -274,12 +273,12 @@ fn routes<S: Store>(
 }
 
 /// The endpoint for interactions of the fake Slack.
-fn clicks(url: &str, context: &Context) -> String {
+fn interactions_url(url: &str, context: &Context) -> String {
     format!("{url}{SLACK_INTERACTIONS}/{}", context.tenant)
 }
 
 /// The fake Slack lost its messages; post the pending approvals again.
-async fn repost<S: Store>(engine: &Engine<S>, context: &Context) -> Result<(), CliError> {
+async fn repost_approvals<S: Store>(engine: &Engine<S>, context: &Context) -> Result<(), CliError> {
     let open = engine.store().open_approvals(&context.tenant, PageQuery::first(REPOSTED_MAX)).await?;
     for approval in open.approvals {
         let tenant = &approval.run.tenant;
@@ -294,7 +293,7 @@ async fn repost<S: Store>(engine: &Engine<S>, context: &Context) -> Result<(), C
 }
 
 /// Runs the worker until a signal or a drain; returns whether every running step finished.
-async fn work<S: Store>(
+async fn run_worker<S: Store>(
     engine: Arc<Engine<S>>,
     me: WorkerId,
     signals: &mut ShutdownSignal,
@@ -316,7 +315,7 @@ async fn work<S: Store>(
     }
 }
 
-fn greeting(page: &Page, info: &StartupInfo, url: &str) -> String {
+fn startup_text(page: &Page, info: &StartupInfo, url: &str) -> String {
     let StartupInfo { keys, metrics, .. } = info;
     let metrics = metrics.as_ref().map(|url| format!("  metrics     {url}\n")).unwrap_or_default();
     format!(
@@ -331,17 +330,17 @@ fn greeting(page: &Page, info: &StartupInfo, url: &str) -> String {
          store       {}\n\n\
          Run this in another terminal, then open the console:\n\n  {}\n\n\
          The external systems are fakes. Every user of this machine can press every button in the fake Slack.\n",
-        keys.of("ada"),
+        keys.key_of("ada"),
         keys.file.display(),
         page.slack,
         page.servicenow,
         page.model,
         page.store,
-        page.first,
+        page.first_command,
     )
 }
 
-fn addresses(page: &Page, info: &StartupInfo, url: &str) -> Value {
+fn startup_json(page: &Page, info: &StartupInfo, url: &str) -> Value {
     json!({
         "console": url,
         "api": format!("{url}/api/v1"),
@@ -349,11 +348,11 @@ fn addresses(page: &Page, info: &StartupInfo, url: &str) -> Value {
         "page": format!("{url}/dev"),
         "metrics": info.metrics,
         "slack": page.slack,
-        "slack_interactions": clicks(url, &page.context),
+        "slack_interactions": interactions_url(url, &page.context),
         "servicenow": page.servicenow,
         "model": page.model,
         "store": page.store,
-        "first_command": page.first,
+        "first_command": page.first_command,
         "webhook": info.webhook.address(url, Source::ServiceNow),
         "webhook_secret": info.webhook.secret,
         "webhook_command": info.webhook.curl_command(url),

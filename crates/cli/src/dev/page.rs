@@ -42,7 +42,7 @@ pub(super) struct Page {
     pub(super) servicenow: String,
     pub(super) model: String,
     /// The first command to try.
-    pub(super) first: String,
+    pub(super) first_command: String,
 }
 
 /// The current state.
@@ -126,7 +126,7 @@ fn first(page: &Page) -> Markup {
     html! {
         h2 { "Try it" }
         p { "Start a run that assigns the database incident to the right team. In a terminal:" }
-        pre { code { (page.first) } }
+        pre { code { (page.first_command) } }
         p {
             "Then approve it " a href=(page.slack) { "in Slack" } " as another user, and reload this page."
         }

@@ -37,7 +37,7 @@ impl DevState {
     pub(super) fn key_prefix(&self, keys: &Keys) -> String {
         match self {
             Self::File(_) => String::new(),
-            Self::Table(_) => format!("export COUNTERSIGN_API_KEY={}; ", keys.of("ada")),
+            Self::Table(_) => format!("export COUNTERSIGN_API_KEY={}; ", keys.key_of("ada")),
         }
     }
 

@@ -23,7 +23,7 @@ pub(crate) fn cookie_security(address: SocketAddr, behind_tls: bool) -> Result<C
 }
 
 /// Binds `address`, which `option` sets, for `what`.
-pub(crate) async fn bound(
+pub(crate) async fn bind(
     address: SocketAddr,
     option: &str,
     what: &'static str,

@@ -57,12 +57,12 @@ pub(crate) struct Seeds {
 
 impl Seeds {
     /// Random seeds: existing sessions end.
-    pub(crate) fn fresh() -> Result<Self, CliError> {
+    pub(crate) fn random() -> Result<Self, CliError> {
         Ok(Self { sessions: random::bytes()?, cursors: random::bytes()? })
     }
 
     /// Seeds derived from `secret`, equal after a restart and on every server that has it.
-    pub(crate) fn of(secret: &SecretString) -> Self {
+    pub(crate) fn derive(secret: &SecretString) -> Self {
         let secret = [secret.expose_secret()];
         let seed = |tag| *Digest::of_parts(tag, &secret).as_bytes();
         Self {
@@ -122,10 +122,10 @@ mod tests {
 
     #[test]
     fn seeds_depend_on_the_secret_and_differ() {
-        let seeds = |secret: &str| Seeds::of(&secret.to_owned().into());
+        let seeds = |secret: &str| Seeds::derive(&secret.to_owned().into());
         assert_eq!(seeds("one").sessions, seeds("one").sessions);
         assert_ne!(seeds("one").sessions, seeds("two").sessions);
         assert_ne!(seeds("one").sessions, seeds("one").cursors);
-        assert_ne!(Seeds::fresh().unwrap().sessions, Seeds::fresh().unwrap().sessions);
+        assert_ne!(Seeds::random().unwrap().sessions, Seeds::random().unwrap().sessions);
     }
 }

@@ -22,7 +22,7 @@ const OTHERS: u32 = 0o077;
 
 /// Reads the key of `profile`. If the profile names a location, no other location is read, so that the key of one
 /// server is never sent to another.
-pub(super) fn of(profile: Option<&Profile>, variable: Variable) -> Result<SecretString, CliError> {
+pub(super) fn read_key(profile: Option<&Profile>, variable: Variable) -> Result<SecretString, CliError> {
     match profile {
         Some(Profile { key_env: Some(name), .. }) => from_variable(name, variable),
         Some(Profile { key_file: Some(path), .. }) => from_file(path),
@@ -37,7 +37,7 @@ fn from_variable(name: &str, variable: Variable) -> Result<SecretString, CliErro
              `countersign profile add`"
         ))
     };
-    usable(&variable(name).ok_or_else(missing)?, &format!("the variable {name}"))
+    parse_key(&variable(name).ok_or_else(missing)?, &format!("the variable {name}"))
 }
 
 fn from_file(path: &Path) -> Result<SecretString, CliError> {
@@ -53,17 +53,17 @@ fn from_file(path: &Path) -> Result<SecretString, CliError> {
     let what = path.display().to_string();
     let bytes = read_file(path, &what, KEY_BYTES_MAX)?;
     let text = String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })?;
-    usable(&text, &what)
+    parse_key(&text, &what)
 }
 
 /// The key in `text`. Errors do not repeat the text, which may contain most of a key.
-fn usable(text: &str, place: &str) -> Result<SecretString, CliError> {
+fn parse_key(text: &str, location: &str) -> Result<SecretString, CliError> {
     let text = text.trim();
     let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
     if fits {
         return Ok(text.into());
     }
     Err(CliError::Usage(format!(
-        "{place} contains no API key: a key is one word of printable ASCII characters"
+        "{location} contains no API key: a key is one word of printable ASCII characters"
     )))
 }

@@ -24,7 +24,7 @@ impl Server {
     /// The server at `url`, with the key in the default variable.
     pub(crate) fn at(url: Url, variable: Variable) -> Result<Self, CliError> {
         let option = format!("--server {}", quoted(url.as_str()));
-        Ok(Self { key: key::of(None, variable)?, url, tenant: None, option })
+        Ok(Self { key: key::read_key(None, variable)?, url, tenant: None, option })
     }
 
     /// The server of the profile `name`.
@@ -37,7 +37,7 @@ impl Server {
         Ok(Self {
             url: profile.url.clone(),
             tenant: profile.tenant.clone(),
-            key: key::of(Some(profile), variable)?,
+            key: key::read_key(Some(profile), variable)?,
             option: format!("--profile {}", name.as_str()),
         })
     }

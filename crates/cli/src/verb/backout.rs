@@ -8,11 +8,11 @@ use store::Store;
 use crate::any_store::with_store;
 use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::progress::StatusLine;
 use views::hint::Hints;
 
-use super::dispatch::{again, reach, runs, whom};
+use super::dispatch::{command_for, runs_text, scope_text, session_scope};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,7 +43,7 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let (reach, hints, result) = if args.all {
+    let (scope, hints, result) = if args.all {
         (DispatchScope::All, context.hints(), back_out_all(args, context).await?)
     } else {
         back_out_tenant(args, context).await?
@@ -51,13 +51,13 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     if let Some(count) = result.unfinished {
         let text = format!(
             "{} of {} would end; nothing changed\n  add --yes to end them",
-            runs(count),
-            whom(&reach)
+            runs_text(count),
+            scope_text(&scope)
         );
         context.print(&text, &json!({ "unfinished": count, "done": false }))?;
         return Ok(ExitStatus::Failure);
     }
-    let resume = hints.line(&again("dispatch start", &reach));
+    let resume = hints.line(&command_for("dispatch start", &scope));
     let text = format!("{}\n  resume with: {resume}", render(&result, &hints));
     context.print(&text, &json!(result))?;
     Ok(ExitStatus::success_if(result.done))
@@ -75,7 +75,7 @@ async fn back_out_tenant(
     loop {
         let result = session.client.back_out(&request, next).await?;
         if result.next.is_none() {
-            return Ok((reach(&session), session.hints, result));
+            return Ok((session_scope(&session), session.hints, result));
         }
         status_line.set(&progress(&result));
         next = result.next;
@@ -104,28 +104,28 @@ async fn back_out_all_on<S: Store>(
 
 fn progress(result: &BackedOut) -> String {
     match result.unfinished {
-        Some(count) => format!("{} counted", runs(count)),
-        None => format!("{} ended", runs(result.canceled)),
+        Some(count) => format!("{} counted", runs_text(count)),
+        None => format!("{} ended", runs_text(result.canceled)),
     }
 }
 
 fn render(result: &BackedOut, hints: &Hints) -> String {
-    let mut lines = vec![format!("{} ended", runs(result.canceled))];
+    let mut lines = vec![format!("{} ended", runs_text(result.canceled))];
     if result.canceling > 0 {
         lines.push(format!(
             "  {} still finishing a step or rolling back; a worker must be running",
-            runs(result.canceling)
+            runs_text(result.canceling)
         ));
     }
     if result.needs_operator > 0 {
         let list = hints.line("run list --status paused");
         lines.push(format!(
             "  {} paused because the outcome of an effect is unknown: {list}",
-            runs(result.needs_operator)
+            runs_text(result.needs_operator)
         ));
     }
     if result.remaining > 0 {
-        lines.push(format!("  {} not reached; repeat the command", runs(result.remaining)));
+        lines.push(format!("  {} not reached; repeat the command", runs_text(result.remaining)));
     }
     lines.join("\n")
 }

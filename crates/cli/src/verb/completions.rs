@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::screen;
 
 const EXAMPLES: &str = "\

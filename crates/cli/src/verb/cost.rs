@@ -15,7 +15,7 @@ use views::time_arg::TimeArg;
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::progress::StatusLine;
 use crate::run_name::RunName;
 
@@ -48,33 +48,33 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     match &args.run {
-        Some(name) => of_run(name, context).await?,
-        None => of_all(args, context).await?,
+        Some(name) => print_run(name, context).await?,
+        None => print_all(args, context).await?,
     }
     Ok(ExitStatus::Success)
 }
 
-async fn of_run(name: &RunName, context: &Context) -> Result<(), CliError> {
+async fn print_run(name: &RunName, context: &Context) -> Result<(), CliError> {
     let (session, key) = context.connect_to_run(name)?;
     let run = session.client.run(&key.run).await.map_err(ApiSession::run_error(&key))?;
     let json = json!({ "run": run.run, "cost_microusd": run.cost_microusd, "costs": run.costs });
-    context.print(&steps(&run), &json)
+    context.print(&steps_text(&run), &json)
 }
 
-fn steps(run: &Run) -> String {
+fn steps_text(run: &Run) -> String {
     if run.costs.is_empty() {
         return format!("run {} has no costs", run.run);
     }
     let row = |cost: &Cost| {
         let back = if cost.undo { " (rollback)" } else { "" };
-        [format!("{}{back}", cost.step), money(cost.microusd), what_for(cost)]
+        [format!("{}{back}", cost.step), money(cost.microusd), usage_text(cost)]
     };
     let all = ["total".to_owned(), money(run.cost_microusd), String::new()];
     let rows: Vec<_> = run.costs.iter().map(row).chain([all]).collect();
     table(["STEP", "COST", "FOR"], &rows)
 }
 
-fn what_for(cost: &Cost) -> String {
+fn usage_text(cost: &Cost) -> String {
     cost.usage.as_ref().map_or_else(String::new, |usage| {
         let (tokens_in, tokens_out) = (usage.input_tokens, usage.output_tokens);
         format!("{} {}, {tokens_in} tokens in, {tokens_out} out", usage.provider, usage.model)
@@ -82,12 +82,12 @@ fn what_for(cost: &Cost) -> String {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Sum {
+struct CostTotal {
     runs: u64,
     microusd: u64,
 }
 
-impl Sum {
+impl CostTotal {
     fn add(&mut self, microusd: u64) {
         self.runs += 1;
         self.microusd = self.microusd.saturating_add(microusd);
@@ -99,12 +99,12 @@ impl Sum {
     }
 }
 
-async fn of_all(args: &Args, context: &Context) -> Result<(), CliError> {
+async fn print_all(args: &Args, context: &Context) -> Result<(), CliError> {
     let session = context.connect()?;
     let now = ApiSession::now();
     let (since, until) =
         (rfc3339_millis(args.since.resolve(now)), args.until.map(|until| rfc3339_millis(until.resolve(now))));
-    let (mut all, mut by_workflow) = (Sum::default(), BTreeMap::<String, Sum>::new());
+    let (mut all, mut by_workflow) = (CostTotal::default(), BTreeMap::<String, CostTotal>::new());
     let mut status_line = StatusLine::new(context);
     let mut cursor = None;
     loop {
@@ -130,7 +130,7 @@ async fn of_all(args: &Args, context: &Context) -> Result<(), CliError> {
         status_line.set(&format!("{} runs counted", all.runs));
     }
     drop(status_line);
-    let listed = |(workflow, sum): (&String, &Sum)| json!({ "workflow": workflow, "runs": sum.runs, "cost_microusd": sum.microusd });
+    let listed = |(workflow, sum): (&String, &CostTotal)| json!({ "workflow": workflow, "runs": sum.runs, "cost_microusd": sum.microusd });
     let workflows: Vec<_> = by_workflow.iter().map(listed).collect();
     let json = json!({
         "since": since,
@@ -139,10 +139,10 @@ async fn of_all(args: &Args, context: &Context) -> Result<(), CliError> {
         "cost_microusd": all.microusd,
         "workflows": workflows,
     });
-    context.print(&sums(&by_workflow, all, &since), &json)
+    context.print(&totals_text(&by_workflow, all, &since), &json)
 }
 
-fn sums(by_workflow: &BTreeMap<String, Sum>, all: Sum, since: &str) -> String {
+fn totals_text(by_workflow: &BTreeMap<String, CostTotal>, all: CostTotal, since: &str) -> String {
     if all.runs == 0 {
         return format!("no matching runs since {since}");
     }

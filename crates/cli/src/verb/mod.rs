@@ -14,7 +14,6 @@ mod queue;
 mod run;
 mod serve;
 mod tenant;
-mod whoami;
 mod worker;
 mod workflow;
 
@@ -22,7 +21,7 @@ use clap::Subcommand;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::{demo, dev};
 
 #[derive(Debug, Subcommand)]
@@ -55,7 +54,7 @@ pub(crate) enum Command {
     /// Create and revoke API keys
     #[command(subcommand)]
     Key(key::Verb),
-    Whoami(whoami::Args),
+    Whoami(key::WhoamiArgs),
     /// Manage server profiles
     #[command(subcommand)]
     Profile(profile::Verb),
@@ -91,7 +90,7 @@ pub(crate) async fn run(
         Command::Cost(args) => cost::run(&args, context).await,
         Command::Backout(args) => Box::pin(backout::run(&args, context)).await,
         Command::Key(verb) => key::run(&verb, context).await,
-        Command::Whoami(args) => whoami::run(&args, context).await,
+        Command::Whoami(args) => key::whoami(&args, context).await,
         Command::Profile(verb) => profile::run(verb, context),
         Command::Queue(verb) => queue::run(&verb, context).await,
         Command::Demo(args) => demo::run(args, context).await,

@@ -28,7 +28,7 @@ pub(super) async fn verify_and_alter(
     worker: &WorkerProcess,
 ) -> Result<Vec<Check>, CliError> {
     let bytes = bundle_of(env, run, worker).await?;
-    let key = keys::public(&keys::public_path(&env.context.store))?;
+    let key = keys::read_public_key(&keys::public_key_path(&env.context.store))?;
     let path = env.write(BUNDLE, &bytes)?;
     env.write(PUBLIC_KEY, key.to_text())?;
     narrator.section("The evidence verifies").await?;

@@ -42,7 +42,7 @@ pub(super) async fn play(
     narrator.say(&format!("grace approves, and the run has {status}. The incident in ServiceNow:"))?;
     let after = incident(env);
     narrator.show(&render(&after))?;
-    let key = keys::public(&keys::public_path(&env.context.store))?;
+    let key = keys::read_public_key(&keys::public_key_path(&env.context.store))?;
     let verified = verify(&bundle_of(env, &undo, worker).await?, &key);
     narrator.say("The undo has its own evidence:")?;
     narrator.quote(&result_line(&verified))?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use views::table::table;
 use views::time::{self, relative};
 

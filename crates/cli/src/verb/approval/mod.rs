@@ -1,6 +1,6 @@
 //! `countersign approval list|show|approve|reject`.
 
-mod answer;
+mod decide;
 mod list;
 mod show;
 
@@ -12,7 +12,7 @@ use engine::EngineError;
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -21,17 +21,17 @@ pub(crate) enum Verb {
     /// Show the action, the required approvers and the policy reasons
     Show(show::Args),
     /// Approve the action of a step
-    Approve(answer::Args),
+    Approve(decide::Args),
     /// Reject the action of a step
-    Reject(answer::Args),
+    Reject(decide::Args),
 }
 
 pub(super) async fn run(verb: Verb, context: &Context) -> Result<ExitStatus, CliError> {
     match verb {
         Verb::List(args) => list::run(&args, context).await,
         Verb::Show(args) => show::run(&args, context).await,
-        Verb::Approve(args) => answer::run(args, true, context).await,
-        Verb::Reject(args) => answer::run(args, false, context).await,
+        Verb::Approve(args) => decide::run(args, true, context).await,
+        Verb::Reject(args) => decide::run(args, false, context).await,
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::run_name::RunName;
 
 use super::find;
@@ -38,21 +38,21 @@ fn text(approval: &Approval) -> String {
         approval.run,
         approval.step,
         if approval.undo { " (rollback)" } else { "" },
-        outcome(approval),
+        status_text(approval),
         approval.subject_hash,
     );
     match &approval.subject {
-        Subject::Question { message } => push(&mut text, &format!("question {message}")),
+        Subject::Question { message } => push_line(&mut text, &format!("question {message}")),
         Subject::Action { action, verdict } => {
-            push(&mut text, &proposed(action));
-            push(&mut text, &because(verdict));
+            push_line(&mut text, &action_text(action));
+            push_line(&mut text, &reasons_text(verdict));
         }
     }
-    push(&mut text, &people(approval));
+    push_line(&mut text, &approvers_text(approval));
     text
 }
 
-fn outcome(approval: &Approval) -> String {
+fn status_text(approval: &Approval) -> String {
     match (approval.status, approval.votes.last()) {
         (ApprovalStatus::Approved | ApprovalStatus::Rejected, Some(vote)) => {
             format!("{} by {} at {}", approval.status.as_str(), vote.person, vote.at)
@@ -61,15 +61,19 @@ fn outcome(approval: &Approval) -> String {
     }
 }
 
-fn push(text: &mut String, more: &str) {
+fn push_line(text: &mut String, more: &str) {
     text.push_str(more);
     text.push('\n');
 }
 
 /// The proposed action, field by field.
-fn proposed(action: &Action) -> String {
-    let mut text =
-        format!("action   {} on {}\nundo     {}", action.tool, action.target, undo(&action.reversibility));
+fn action_text(action: &Action) -> String {
+    let mut text = format!(
+        "action   {} on {}\nundo     {}",
+        action.tool,
+        action.target,
+        reversibility_text(&action.reversibility)
+    );
     for change in &action.changes {
         let before = change.before.as_ref().map_or_else(|| "?".to_owned(), Value::to_string);
         let _ = write!(text, "\n  {}: {before} → {}", change.field, change.after);
@@ -80,7 +84,7 @@ fn proposed(action: &Action) -> String {
     text
 }
 
-fn undo(reversibility: &Reversibility) -> String {
+fn reversibility_text(reversibility: &Reversibility) -> String {
     match reversibility {
         Reversibility::NoEffect => "nothing to undo".to_owned(),
         Reversibility::Inverse => "reversible: the receipt records the previous values".to_owned(),
@@ -89,19 +93,19 @@ fn undo(reversibility: &Reversibility) -> String {
     }
 }
 
-fn because(verdict: &Verdict) -> String {
+fn reasons_text(verdict: &Verdict) -> String {
     let line = |reason: &domain::Reason| {
-        let place = match (&reason.file, reason.line) {
+        let location = match (&reason.file, reason.line) {
             (Some(file), Some(line)) => format!(" ({file}:{line})"),
             _ => String::new(),
         };
-        format!("  {}: {}{place}", reason.rule, reason.message)
+        format!("  {}: {}{location}", reason.rule, reason.message)
     };
     let rules = verdict.reasons.iter().map(line).collect::<Vec<_>>().join("\n");
     format!("policy   {}\n{rules}", verdict.policy)
 }
 
-fn people(approval: &Approval) -> String {
+fn approvers_text(approval: &Approval) -> String {
     let names = |people: Vec<String>| if people.is_empty() { "none".to_owned() } else { people.join(", ") };
     let groups: Vec<_> = approval.requirement.groups.iter().map(ToString::to_string).collect();
     let mut text = format!(

@@ -11,8 +11,8 @@ use serde_json::json;
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
-use crate::new_file::{must_be_new, write_new};
+use crate::new_file::{require_new, write_new};
+use crate::process::ExitStatus;
 use crate::run_name::RunName;
 use views::hint::quoted;
 
@@ -23,7 +23,7 @@ pub(super) async fn run(
 ) -> Result<ExitStatus, CliError> {
     let (session, run) = context.connect_to_run(name)?;
     let out = out.unwrap_or_else(|| format!("{}.bundle", run.run).into());
-    must_be_new(&out)?;
+    require_new(&out)?;
     let bytes = session.client.evidence(&run.run).await.map_err(ApiSession::run_error(&run))?;
     let found = verified(&session, &run).await?;
     write_new(&out, &bytes)?;

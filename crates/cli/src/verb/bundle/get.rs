@@ -12,8 +12,8 @@ use store::{SqliteStore, SystemClock};
 
 use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
-use crate::new_file::{must_be_new, with_ending, write_new};
+use crate::new_file::{require_new, with_ending, write_new};
+use crate::process::ExitStatus;
 use crate::run_name::RunName;
 use crate::{keys, random};
 use views::hint::quoted;
@@ -48,8 +48,8 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     let run = context.run(&args.run);
     let out = args.out.clone().unwrap_or_else(|| format!("{}.bundle", run.run).into());
     let out_key = with_ending(&out, ".pub");
-    must_be_new(&out)?;
-    must_be_new(&out_key)?;
+    require_new(&out)?;
+    require_new(&out_key)?;
     let bytes = evidence_of(&run, context).await?;
     let key = signer(&context.store)?;
     // Write only evidence that verifies.
@@ -85,7 +85,7 @@ async fn evidence_of(run: &RunKey, context: &Context) -> Result<Vec<u8>, CliErro
         Ok((_, bytes)) => Ok(bytes),
         // Evidence must be signed with the workers' key, never with a new one.
         Err(EngineError::NoEvidence { .. }) if has_key(&context.store) => {
-            let engine = sealing_engine(context)?;
+            let engine = signing_engine(context)?;
             engine.operations().build_evidence(run).await?;
             Ok(engine.operations().evidence(run).await?.1)
         }
@@ -95,7 +95,7 @@ async fn evidence_of(run: &RunKey, context: &Context) -> Result<Vec<u8>, CliErro
 
 /// The public key of the workers of this store.
 fn signer(store: &Path) -> Result<PublicKey, CliError> {
-    let path = keys::public_path(store);
+    let path = keys::public_key_path(store);
     if !path.exists() && has_key(store) {
         // Derive the public key from the private key and write it again.
         keys::evidence_signer(store)?;
@@ -106,14 +106,14 @@ fn signer(store: &Path) -> Result<PublicKey, CliError> {
             path.display()
         )));
     }
-    keys::public(&path)
+    keys::read_public_key(&path)
 }
 
 fn has_key(store: &Path) -> bool {
-    keys::private_path(store).is_file()
+    keys::private_key_path(store).is_file()
 }
 
-fn sealing_engine(context: &Context) -> Result<Engine<SqliteStore>, CliError> {
+fn signing_engine(context: &Context) -> Result<Engine<SqliteStore>, CliError> {
     Ok(Engine::new(EngineParts {
         store: Arc::new(context.file_store(IfMissing::Create)?),
         tools: ToolRegistry::default(),

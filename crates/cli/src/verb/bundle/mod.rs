@@ -11,7 +11,7 @@ use clap::Subcommand;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {

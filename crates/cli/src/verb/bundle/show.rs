@@ -6,10 +6,10 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
 use crate::new_file::write_new;
+use crate::process::ExitStatus;
 
-use super::read::{Read, read, refuse};
+use super::read::{CheckedBundle, check, print_refusal};
 use super::text::text;
 
 const EXAMPLES: &str = "\
@@ -35,10 +35,10 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let Read { verdict, key } = read(&args.file, args.key.as_deref())?;
-    let verified = match verdict {
+    let CheckedBundle { result, key } = check(&args.file, args.key.as_deref())?;
+    let verified = match result {
         Ok(verified) => verified,
-        Err(why) => return refuse(&why, &key, context),
+        Err(why) => return print_refusal(&why, &key, context),
     };
     let mut shown = text(&verified, &key);
     if let Some(out) = &args.html {

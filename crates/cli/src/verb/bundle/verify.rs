@@ -6,9 +6,9 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 
-use super::read::{Read, read, refuse};
+use super::read::{CheckedBundle, check, print_refusal};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,10 +34,10 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let Read { verdict, key } = read(&args.file, args.key.as_deref())?;
-    let verified = match verdict {
+    let CheckedBundle { result, key } = check(&args.file, args.key.as_deref())?;
+    let verified = match result {
         Ok(verified) => verified,
-        Err(why) => return refuse(&why, &key, context),
+        Err(why) => return print_refusal(&why, &key, context),
     };
     let run = &verified.bundle().run;
     let text = format!("verified: {}, signed by {}", verified.summary(), key.id().short());

@@ -10,7 +10,7 @@ use engine::DispatchScope;
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use views::counted;
 
 #[derive(Debug, Subcommand)]
@@ -29,24 +29,24 @@ pub(super) async fn run(verb: &Verb, context: &Context) -> Result<ExitStatus, Cl
 }
 
 /// The scope of a request through the API. The switch for all tenants is set on the store only.
-pub(super) fn reach(session: &ApiSession) -> DispatchScope {
+pub(super) fn session_scope(session: &ApiSession) -> DispatchScope {
     DispatchScope::Tenant(session.tenant.clone())
 }
 
-pub(super) fn whom(reach: &DispatchScope) -> String {
-    match reach {
+pub(super) fn scope_text(scope: &DispatchScope) -> String {
+    match scope {
         DispatchScope::Tenant(tenant) => format!("tenant {tenant}"),
         DispatchScope::All => "all tenants".to_owned(),
     }
 }
 
-pub(super) fn runs(count: u64) -> String {
+pub(super) fn runs_text(count: u64) -> String {
     counted(usize::try_from(count).unwrap_or(usize::MAX), "run")
 }
 
-/// The command for the same scope.
-pub(super) fn again(verb: &str, reach: &DispatchScope) -> String {
-    match reach {
+/// The command line of `verb` for `scope`.
+pub(super) fn command_for(verb: &str, scope: &DispatchScope) -> String {
+    match scope {
         DispatchScope::Tenant(_) => verb.to_owned(),
         DispatchScope::All => format!("{verb} --all"),
     }

@@ -8,10 +8,10 @@ use store::Store;
 use crate::any_store::with_store;
 use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::progress::StatusLine;
 
-use super::{reach, runs, whom};
+use super::{runs_text, scope_text, session_scope};
 
 /// Start the dispatch of steps after a stop or a backout
 #[derive(Debug, clap::Args)]
@@ -23,8 +23,9 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let (reach, DispatchStarted { enqueued, all_tenants, .. }) = started(args, context).await?;
-    let text = format!("dispatch is started for {}; {} can continue", whom(&reach), runs(enqueued));
+    let (scope, DispatchStarted { enqueued, all_tenants, .. }) = start(args, context).await?;
+    let text =
+        format!("dispatch is started for {}; {} can continue", scope_text(&scope), runs_text(enqueued));
     let note = all_tenants.as_ref().map(|stopped| {
         format!("\n  dispatch is still stopped for all tenants by {}: {}", stopped.by, stopped.reason)
     });
@@ -33,7 +34,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     Ok(ExitStatus::Success)
 }
 
-async fn started(args: &Args, context: &Context) -> Result<(DispatchScope, DispatchStarted), CliError> {
+async fn start(args: &Args, context: &Context) -> Result<(DispatchScope, DispatchStarted), CliError> {
     if args.all {
         let enqueued = start_all(context).await?;
         return Ok((DispatchScope::All, DispatchStarted { enqueued, all_tenants: None, next: None }));
@@ -44,9 +45,9 @@ async fn started(args: &Args, context: &Context) -> Result<(DispatchScope, Dispa
     loop {
         let result = session.client.start_dispatch(next).await?;
         if result.next.is_none() {
-            return Ok((reach(&session), result));
+            return Ok((session_scope(&session), result));
         }
-        status_line.set(&format!("{} can continue", runs(result.enqueued)));
+        status_line.set(&format!("{} can continue", runs_text(result.enqueued)));
         next = result.next;
     }
 }
@@ -66,7 +67,7 @@ async fn start_all_on<S: Store>(engine: &Engine<S>, context: &Context) -> Result
         if rest.is_none() {
             return Ok(announced);
         }
-        status_line.set(&format!("{} can continue", runs(announced)));
+        status_line.set(&format!("{} can continue", runs_text(enqueued)));
         done = rest;
     }
 }

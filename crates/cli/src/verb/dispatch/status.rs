@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use views::time::{self, relative};
 
 /// Show whether dispatch is stopped, by whom and why
@@ -20,18 +20,18 @@ pub(super) async fn run(_args: &Args, context: &Context) -> Result<ExitStatus, C
     let session = context.connect_read_only(ToolRegistry::default())?;
     let dispatch = session.client.dispatch().await?;
     let now = ApiSession::now();
-    let mine = format!("tenant {}", session.tenant);
+    let tenant = format!("tenant {}", session.tenant);
     let text =
-        line("all tenants", dispatch.all_tenants.as_ref(), now) + &line(&mine, dispatch.tenant.as_ref(), now);
+        line("all tenants", dispatch.all_tenants.as_ref(), now) + &line(&tenant, dispatch.tenant.as_ref(), now);
     context.print(&text, &json!(dispatch))?;
     Ok(ExitStatus::Success)
 }
 
-fn line(whom: &str, stopped: Option<&Stopped>, now: Timestamp) -> String {
+fn line(scope: &str, stopped: Option<&Stopped>, now: Timestamp) -> String {
     let Some(Stopped { by, reason, at, backout_started_at }) = stopped else {
-        return format!("{whom}: dispatch is on\n");
+        return format!("{scope}: dispatch is on\n");
     };
     let state = if backout_started_at.is_some() { "backing out" } else { "stopped" };
     let ago = time::parse(at).map_or_else(String::new, |at| format!(", {}", relative(at, now)));
-    format!("{whom}: {state} by {by}{ago} ({at}): {reason}\n")
+    format!("{scope}: {state} by {by}{ago} ({at}): {reason}\n")
 }

@@ -8,9 +8,9 @@ use views::hint::Hints;
 use crate::any_store::with_store;
 use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 
-use super::{again, reach, whom};
+use super::{command_for, scope_text, session_scope};
 
 /// Stop the dispatch of steps
 ///
@@ -28,28 +28,28 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let (reach, hints, stopped) = stopped(args, context).await?;
+    let (scope, hints, stopped) = stop(args, context).await?;
     let text = format!(
         "dispatch stops for {} within {STOP_VISIBLE_AFTER}; running steps finish\n  \
          stopped by {} at {}: {}\n  start it again with: {}",
-        whom(&reach),
+        scope_text(&scope),
         stopped.by,
         stopped.at,
         stopped.reason,
-        hints.line(&again("dispatch start", &reach)),
+        hints.line(&command_for("dispatch start", &scope)),
     );
     let json = json!({ "stopped": stopped, "effective_within_ms": STOP_VISIBLE_AFTER });
     context.print(&text, &json)?;
     Ok(ExitStatus::Success)
 }
 
-async fn stopped(args: &Args, context: &Context) -> Result<(DispatchScope, Hints, Stopped), CliError> {
+async fn stop(args: &Args, context: &Context) -> Result<(DispatchScope, Hints, Stopped), CliError> {
     if args.all {
         return Ok((DispatchScope::All, context.hints(), stop_all(args, context).await?));
     }
     let session = context.connect_or_create()?;
     let stopped = session.client.stop_dispatch(&args.reason).await?;
-    Ok((reach(&session), session.hints, stopped))
+    Ok((session_scope(&session), session.hints, stopped))
 }
 
 async fn stop_all(args: &Args, context: &Context) -> Result<Stopped, CliError> {

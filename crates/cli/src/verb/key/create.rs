@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
-use crate::new_file::must_be_new;
+use crate::new_file::require_new;
+use crate::process::ExitStatus;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,7 +70,7 @@ impl From<RoleChoice> for RoleName {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     // Do not create a key that cannot be written.
-    args.out.as_deref().map_or(Ok(()), must_be_new)?;
+    args.out.as_deref().map_or(Ok(()), require_new)?;
     let request = CreateKey {
         person: args.person.clone(),
         roles: args.roles.iter().copied().map(Into::into).collect(),

@@ -1,14 +1,15 @@
-//! `countersign key create|list|revoke`.
+//! `countersign key create|list|revoke`, and `countersign whoami`, which shows the identity that a key gives.
 
 mod create;
 mod list;
 mod revoke;
 
 use clap::Subcommand;
+use serde_json::json;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -23,4 +24,25 @@ pub(super) async fn run(verb: &Verb, context: &Context) -> Result<ExitStatus, Cl
         Verb::List(args) => list::run(args, context).await,
         Verb::Revoke(args) => revoke::run(args, context).await,
     }
+}
+
+const WHOAMI_EXAMPLES: &str = "\
+Examples:
+  countersign whoami --profile work
+  countersign whoami --as ada";
+
+/// Show your user, tenant and roles
+#[derive(Debug, clap::Args)]
+#[command(after_help = WHOAMI_EXAMPLES)]
+pub(crate) struct WhoamiArgs {}
+
+pub(super) async fn whoami(_: &WhoamiArgs, context: &Context) -> Result<ExitStatus, CliError> {
+    let me = context.connect()?.client.me().await?;
+    let roles = me.roles.iter().map(|role| role.to_string()).collect::<Vec<_>>().join(", ");
+    let text = format!(
+        "{} of tenant {}\n  roles       {roles}\n  credential  {}\n",
+        me.person, me.tenant, me.credential
+    );
+    context.print(&text, &json!(me))?;
+    Ok(ExitStatus::Success)
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 
 use super::files::read_policy;
 use super::test::outcome;
@@ -32,11 +32,11 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let bundle = read_policy(&args.dir)?;
-    must_be_green(&bundle, &args.dir)?;
+    require_passing_tests(&bundle, &args.dir)?;
     let applied = context.connect_or_create()?.client.apply_policy(bundle.files().clone()).await?;
     let PolicyApplied { tenant, old, new, .. } = &applied;
     let text = if applied.changed {
-        format!("tenant {tenant}\n  before  {}\n  now     {new}", named(*old))
+        format!("tenant {tenant}\n  before  {}\n  now     {new}", policy_text(*old))
     } else {
         format!("policy {new} is already applied; nothing changed")
     };
@@ -44,7 +44,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     Ok(ExitStatus::Success)
 }
 
-fn must_be_green(bundle: &PolicyBundle, dir: &Path) -> Result<(), CliError> {
+fn require_passing_tests(bundle: &PolicyBundle, dir: &Path) -> Result<(), CliError> {
     let report = bundle.test();
     if report.is_green() {
         return Ok(());
@@ -56,7 +56,7 @@ fn must_be_green(bundle: &PolicyBundle, dir: &Path) -> Result<(), CliError> {
     )))
 }
 
-fn named(policy: Option<Digest>) -> String {
+fn policy_text(policy: Option<Digest>) -> String {
     match (policy, PolicyBundle::built_in()) {
         (Some(hash), _) => hash.to_string(),
         (None, Ok(shipped)) => format!("{}, the default policy", shipped.hash()),

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
 use crate::input::read_config;
 use crate::input::{JsonSource, read_source};
-use crate::verb::workflow::apply::in_file;
+use crate::process::ExitStatus;
+use crate::verb::workflow::apply::file_error;
 use views::table::indented;
 use views::verdict as words;
 
@@ -130,7 +130,7 @@ impl WorkflowArgument {
     fn explain_error(&self, error: ClientError, argument: &Path) -> CliError {
         match &self.source {
             // The policy was already checked here, so the location is in the workflow.
-            Some(source) if error.is("WORKFLOW_INVALID") => in_file(error, argument, source),
+            Some(source) if error.is("WORKFLOW_INVALID") => file_error(error, argument, source),
             None if error.is("NO_WORKFLOW") => CliError::Usage(format!(
                 "{error}, and no such file exists; list applied workflows with `workflow list`"
             )),

@@ -24,14 +24,14 @@ pub(super) fn read_policy(dir: &Path) -> Result<PolicyBundle, CliError> {
 fn policy_error(dir: &Path, mut error: PolicyError, files: &BTreeMap<String, String>) -> CliError {
     let from_here = |file: &String| dir.join(file).display().to_string();
     let files = files.iter().map(|(file, text)| (from_here(file), text.clone())).collect();
-    let shown = match &mut error.location {
-        Some(place) => {
-            place.file = from_here(&place.file);
+    let rendered = match &mut error.location {
+        Some(location) => {
+            location.file = from_here(&location.file);
             error.render(&files)
         }
         None => format!("{}: {error}", dir.display()),
     };
-    CliError::NotAPolicy { place: error.location, shown }
+    CliError::InvalidPolicy { location: error.location, rendered }
 }
 
 fn read_files(dir: &Path) -> Result<BTreeMap<String, String>, CliError> {

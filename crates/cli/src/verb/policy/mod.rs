@@ -13,7 +13,7 @@ use domain::TenantId;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::context::{Context, default_tools};
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
-use crate::new_file::{must_be_new, write_new};
+use crate::new_file::{require_new, write_new};
+use crate::process::ExitStatus;
 use views::counted;
 use views::table::{indented, table};
 
@@ -70,7 +70,7 @@ fn text(policy: &Policy, dir: Option<&Path>) -> String {
 fn write_out(files: &BTreeMap<String, String>, dir: &Path) -> Result<(), CliError> {
     let bundle = PolicyBundle::parse(files.clone());
     let bundle = bundle.map_err(|error| CliError::Refused(format!("the policy is invalid: {error}")))?;
-    must_be_new(dir)?;
+    require_new(dir)?;
     // The paths of a parsed bundle are relative and stay below `dir`.
     for (path, text) in bundle.files() {
         let path = dir.join(path);

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 
 use super::files::read_policy;
 

@@ -10,7 +10,7 @@ use url::Url;
 use super::file;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::profile::{self, Profile, ProfileName};
 
 const EXAMPLES: &str = "\

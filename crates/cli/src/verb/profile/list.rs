@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::profile::ProfileName;
 use views::table::table;
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::file;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::profile::{self, ProfileName};
 
 /// Remove a profile; the key file stays

@@ -7,7 +7,7 @@ use store::{DeadLetter, Store};
 use crate::any_store::with_store;
 use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use views::table::table;
 use views::time::{rfc3339_millis, timestamp};
 

@@ -7,7 +7,7 @@ use store::Store;
 use crate::any_store::with_store;
 use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -17,7 +17,7 @@ use clap::Subcommand;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::run_name::RunName;
 
 #[derive(Debug, Subcommand)]

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 
 use super::RunAction;
 

@@ -7,7 +7,7 @@ use views::EventDocument;
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 
 use super::RunAction;
 

@@ -3,7 +3,7 @@
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::run_name::RunName;
 use serde_json::json;
 use views::document_text;

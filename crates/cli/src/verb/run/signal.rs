@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
 use crate::input::JsonSource;
+use crate::process::ExitStatus;
 use crate::random;
 use crate::run_name::RunName;
 

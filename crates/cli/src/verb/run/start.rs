@@ -12,8 +12,8 @@ use store::{Ledger as _, SqliteStore};
 use crate::api_session::ApiSession;
 use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
 use crate::input::{JsonSource, read_workflow};
+use crate::process::ExitStatus;
 use crate::random;
 use crate::start_run::{StartRequest, start_run};
 use views::counted;
@@ -211,13 +211,13 @@ impl StartReport {
     }
 
     fn text(&self, hints: &Hints) -> String {
-        let (whom, followed) = match &self.outcome {
+        let (target, followed) = match &self.outcome {
             // The run itself does not exist yet.
             StartOutcome::WaitsFor(blocker) => ("that run", blocker),
             StartOutcome::Own | StartOutcome::Joined => ("it", &self.run),
         };
         let watch = hints.run("watch", followed);
-        format!("{}\n  {}\n  follow {whom} with: {watch}\n", self.run.run, self.outcome_text())
+        format!("{}\n  {}\n  follow {target} with: {watch}\n", self.run.run, self.outcome_text())
     }
 
     fn outcome_text(&self) -> String {

@@ -6,7 +6,7 @@ use domain::Event;
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::run_name::RunName;
 use crate::screen;
 use views::time;
@@ -51,7 +51,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     }
     let chain = session.chain(&run.run).await?;
     let events: Vec<Event> = chain.into_iter().map(|entry| entry.event).collect();
-    let timeline = Timeline::from_events(rows(&seen), &events, &now(&seen));
+    let timeline = Timeline::from_events(rows(&seen), &events, &live_step(&seen));
     context.print(&draw(&timeline, args, context), &timeline_json(&timeline))?;
     Ok(ExitStatus::Success)
 }
@@ -60,7 +60,7 @@ fn rows(seen: &Run) -> Vec<TimelineRow> {
     seen.steps.iter().map(|step| TimelineRow::new(step.seq, step.id.as_str(), step.tool.as_str())).collect()
 }
 
-fn now(seen: &Run) -> LiveStep {
+fn live_step(seen: &Run) -> LiveStep {
     let lease = seen.steps.iter().find_map(|step| step.lease.as_ref());
     let held = lease.and_then(|lease| Some((lease.worker.to_string(), time::parse(&lease.acquired_at)?)));
     LiveStep { at: ApiSession::now(), seq: seen.current_step, held }

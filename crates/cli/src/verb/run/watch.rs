@@ -8,7 +8,7 @@ use super::follower::RunFollower;
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::progress::Progress;
 use crate::run_name::RunName;
 use crate::screen;
@@ -59,7 +59,7 @@ pub(super) async fn follow(
         }
         seen = follower.run().await?;
         progress.set(seen.current_step.index(), &position(&seen));
-        if stops(seen.status) && is_complete(&seen, last) {
+        if has_stopped(seen.status) && is_complete(&seen, last) {
             drop(progress);
             return conclude(session, run, seen.status, context);
         }
@@ -73,7 +73,7 @@ fn is_complete(run: &Run, last: Option<u32>) -> bool {
 }
 
 /// Whether the run does not continue without an operator.
-fn stops(status: RunStatus) -> bool {
+fn has_stopped(status: RunStatus) -> bool {
     status.is_terminal() || status == RunStatus::Paused
 }
 

@@ -27,10 +27,9 @@ use tokio::time::timeout;
 use crate::any_store::with_store;
 use crate::context::{Context, IfMissing};
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
 use crate::http_server::{HttpServer, Seeds, aws_stream_settings, listen};
 use crate::input::{Variable, read_config};
-use crate::shutdown::ShutdownSignal;
+use crate::process::{ExitStatus, ShutdownSignal};
 use crate::telemetry::{Metrics, start_logging};
 use crate::{keys, random};
 
@@ -88,12 +87,12 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
     start_logging(context.env.log.as_deref(), args.log_json)?;
     let signals = ShutdownSignal::listen()?;
     let config = read_config(Some(&args.config))?;
-    let given_key = args.key.as_deref().map(keys::public).transpose()?;
+    let given_key = args.key.as_deref().map(keys::read_public_key).transpose()?;
     let any_store = context.any_store(IfMissing::Create)?;
     let (store_name, key, stream) = match &context.account {
         Some(account) => (account.name(), given_key, aws_stream_settings()),
         None => {
-            let key = given_key.map_or_else(|| keys::verifying(&context.store), Ok)?;
+            let key = given_key.map_or_else(|| keys::public_key(&context.store), Ok)?;
             (context.store.display().to_string(), Some(key), StreamSettings::default())
         }
     };
@@ -123,7 +122,7 @@ impl<S: Store> Serving<S> {
         let store = self.store_name.clone();
         let server = self.http_server(context.env.variable)?;
         let metrics = args.metrics.start().await?;
-        let listener = listen::bound(args.listen, "--listen", "the server").await?;
+        let listener = listen::bind(args.listen, "--listen", "the server").await?;
         let address =
             listener.local_addr().map_err(|source| CliError::Start { what: "the server", source })?;
         let metrics = metrics.as_ref().map(engine::metrics::exporter::Serving::url);
@@ -157,8 +156,8 @@ impl<S: Store> Serving<S> {
         let Self { store, config, cookie_security, key, stream, .. } = self;
         let server = config.server();
         let seeds = match server.session_secret(&variable)? {
-            Some(secret) => Seeds::of(&secret),
-            None => Seeds::fresh()?,
+            Some(secret) => Seeds::derive(&secret),
+            None => Seeds::random()?,
         };
         let wrong = |error: configured::InvalidSources| CliError::Usage(error.to_string());
         let (oidc, login) = match &server.oidc {

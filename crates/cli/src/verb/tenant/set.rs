@@ -12,8 +12,8 @@ use serde_json::json;
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
 use crate::input::read_file;
+use crate::process::ExitStatus;
 use views::table::indented;
 
 use super::changes::changes;
@@ -23,7 +23,7 @@ use super::show::{tenant_json, to_domain};
 const FILE_BYTES_MAX: usize = 256 * 1024;
 
 /// How often the command retries after a concurrent change.
-const ROUNDS_MAX: u32 = 5;
+const ATTEMPTS_MAX: u32 = 5;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,25 +76,25 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
 
 /// Replaces the settings and returns the old and the new state. Retries after a concurrent change.
 async fn replace(session: &ApiSession, file: &TenantFile) -> Result<(Tenant, Tenant), CliError> {
-    let mut rounds = ROUNDS_MAX;
+    let mut attempts = ATTEMPTS_MAX;
     loop {
         let current = session.client.tenant().await?;
         let revision = current.revision;
         let before = to_domain(current);
         let mut after = before.clone();
-        file.clone().put_into(&mut after);
+        file.clone().apply_to(&mut after);
         if after == before && revision.is_some() {
             return Ok((before, after));
         }
-        rounds -= 1;
-        match session.client.put_tenant(&put(after, revision)).await {
-            Err(error) if rounds > 0 && error.is("TENANT_CHANGED") => {}
+        attempts -= 1;
+        match session.client.put_tenant(&put_request(after, revision)).await {
+            Err(error) if attempts > 0 && error.is("TENANT_CHANGED") => {}
             stored => return Ok((before, to_domain(stored?))),
         }
     }
 }
 
-fn put(tenant: Tenant, revision: Option<u32>) -> PutTenant {
+fn put_request(tenant: Tenant, revision: Option<u32>) -> PutTenant {
     let person = |(id, person): (PersonId, Person)| (id, api_types::Person { slack: person.slack });
     PutTenant {
         caps: api_types::Caps { max_writes_per_run: tenant.caps.max_writes_per_run },
@@ -114,7 +114,7 @@ fn read(path: &Path) -> Result<TenantFile, CliError> {
 }
 
 impl TenantFile {
-    fn put_into(self, tenant: &mut Tenant) {
+    fn apply_to(self, tenant: &mut Tenant) {
         tenant.people = self.people();
         tenant.groups = self.groups;
         tenant.caps = self.caps;

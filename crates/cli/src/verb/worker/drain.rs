@@ -14,11 +14,11 @@ use views::counted;
 use crate::any_store::with_store;
 use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::progress::StatusLine;
 
 /// Balances the delay for the operator against load on the store.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -96,7 +96,7 @@ async fn wait_until_stopped<S: Store>(
             }
         };
         status_line.set(&status);
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_EVERY).await;
         let now = engine.operations().worker(&record.worker).await?;
         if now.revision != record.revision {
             changed_at = Instant::now();

@@ -14,7 +14,7 @@ use store::{Clock as _, Ledger as _, SqliteStore, StoreError, SystemClock};
 use tokio::time::sleep;
 
 /// Balances the delay of a script that waits against load on the store.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_EVERY: Duration = Duration::from_millis(100);
 
 /// With more open runs than this, the worker does not check further and keeps running.
 const OPEN_MAX: u32 = 10_000;
@@ -30,7 +30,7 @@ pub(super) async fn idle(store: &SqliteStore) {
             Ok(false) => {}
             Err(error) => tracing::warn!(event = "idle_check_failed", %error, "idle check failed"),
         }
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_EVERY).await;
     }
 }
 

@@ -10,7 +10,7 @@ use clap::Subcommand;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -12,9 +12,8 @@ use store::{Intercepted, SqliteStore, Store, SystemClock};
 
 use crate::context::{Context, IfMissing};
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
 use crate::input::read_config;
-use crate::shutdown::ShutdownSignal;
+use crate::process::{ExitStatus, ShutdownSignal};
 use crate::telemetry::{Metrics, start_logging};
 use crate::{keys, random};
 

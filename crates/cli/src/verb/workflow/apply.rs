@@ -10,8 +10,8 @@ use workflow::SourcePosition;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
 use crate::input::read_source;
+use crate::process::ExitStatus;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,31 +33,31 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
     let source = read_source(&args.file)?;
     let session = context.connect_or_create()?;
     let applied =
-        session.client.apply(source.clone()).await.map_err(|error| in_file(error, &args.file, &source))?;
+        session.client.apply(source.clone()).await.map_err(|error| file_error(error, &args.file, &source))?;
     let text = format!(
         "workflow {}, version {} is applied\n  {}\n",
         applied.workflow,
         applied.version,
-        starts(applied.trigger.as_ref())
+        trigger_text(applied.trigger.as_ref())
     );
     context.print(&text, &to_json(&applied))?;
     Ok(ExitStatus::Success)
 }
 
 /// Adds an excerpt of the file to an error with a location.
-pub(in crate::verb) fn in_file(error: ClientError, path: &Path, source: &str) -> CliError {
+pub(in crate::verb) fn file_error(error: ClientError, path: &Path, source: &str) -> CliError {
     match error.problem() {
-        Some(Problem { detail, location: Some(place), .. }) => {
-            let place = SourcePosition { line: place.line, column: place.column };
-            let shown = format!("{detail}\n{}", place.snippet(source));
-            CliError::NotAWorkflow { path: path.into(), place, shown }
+        Some(Problem { detail, location: Some(location), .. }) => {
+            let location = SourcePosition { line: location.line, column: location.column };
+            let rendered = format!("{detail}\n{}", location.snippet(source));
+            CliError::InvalidWorkflow { path: path.into(), location, rendered }
         }
         _ => error.into(),
     }
 }
 
 /// The trigger of a workflow.
-pub(super) fn starts(by: Option<&TriggeredBy>) -> String {
+pub(super) fn trigger_text(by: Option<&TriggeredBy>) -> String {
     let Some(by) = by else { return "started by name only (no `trigger`)".to_owned() };
     if let Some(Schedule { cron, zone }) = &by.schedule {
         return format!("started by schedule {cron} ({zone})");

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::context::{Context, default_tools};
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
 use crate::input::read_workflow;
+use crate::process::ExitStatus;
 use views::table::{indented, table};
 use views::{counted, tool};
 
@@ -35,21 +35,21 @@ pub(crate) struct Args {
 /// Checks every file, also after an invalid one.
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let tools = default_tools();
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for file in &args.files {
         match read_workflow(file, &tools) {
             Ok(plan) => context.print(&plan_text(file, &plan, &tools), &plan_json(file, &plan, &tools))?,
-            Err(error) => faults.push(error),
+            Err(error) => errors.push(error),
         }
     }
-    match (faults.len(), args.files.len()) {
+    match (errors.len(), args.files.len()) {
         (0, _) => Ok(ExitStatus::Success),
-        (_, 1) => faults.pop().map_or(Ok(ExitStatus::Success), Err),
-        (bad, all) => {
-            for fault in &faults {
-                fault.report(context.json);
+        (_, 1) => errors.pop().map_or(Ok(ExitStatus::Success), Err),
+        (invalid, total) => {
+            for error in &errors {
+                error.report(context.json);
             }
-            Err(CliError::SomeNotWorkflows { bad, all })
+            Err(CliError::InvalidFiles { invalid, total })
         }
     }
 }

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use views::table::table;
 
-use super::apply::{starts, to_json};
+use super::apply::{to_json, trigger_text};
 
 /// List applied workflows and their triggers
 #[derive(Debug, clap::Args)]
@@ -18,7 +18,7 @@ pub(crate) async fn run(_: &Args, context: &Context) -> Result<ExitStatus, CliEr
     let rows: Vec<_> = applied
         .iter()
         .map(|applied| {
-            let by = starts(applied.trigger.as_ref());
+            let by = trigger_text(applied.trigger.as_ref());
             [applied.workflow.to_string(), applied.version.to_string(), by]
         })
         .collect();

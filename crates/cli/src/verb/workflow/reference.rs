@@ -8,7 +8,7 @@ use workflow::{EXPRESSIONS_MAX, SOURCE_BYTES_MAX};
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 
 const EXAMPLES: &str = "\
 Examples:

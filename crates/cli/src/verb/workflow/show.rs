@@ -6,11 +6,11 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use views::table::{indented, table};
 use views::tool;
 
-use super::apply::{starts, to_json};
+use super::apply::{to_json, trigger_text};
 
 /// Show the version, trigger and steps of an applied workflow
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
         applied.version,
         applied.applied_at,
         applied.applied_by,
-        starts(applied.trigger.as_ref()),
+        trigger_text(applied.trigger.as_ref()),
         steps.unwrap_or_else(|_| "see the steps with --json\n".to_owned()),
     );
     let mut json = to_json(applied);

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit_status::ExitStatus;
+use crate::process::ExitStatus;
 use crate::run_name::RunName;
 use crate::verb::run::signal::run_state;
 
@@ -57,12 +57,12 @@ pub(super) async fn run(args: Args, approve: bool, context: &Context) -> Result<
         )));
     }
     let person = session.client.me().await?.person;
-    let answer = DecisionRequest { reason: args.reason, subject_hash: Some(approval.subject_hash) };
-    let answered = session.client.decide(&approval.approval, approve, &answer).await?;
-    let next = match answered.outcome {
+    let request = DecisionRequest { reason: args.reason, subject_hash: Some(approval.subject_hash) };
+    let decision = session.client.decide(&approval.approval, approve, &request).await?;
+    let next = match decision.outcome {
         DecisionOutcome::Duplicate => "already recorded; nothing changed".to_owned(),
-        DecisionOutcome::Recorded if answered.missing == 1 => "one more approval is required".to_owned(),
-        DecisionOutcome::Recorded => format!("{} more approvals are required", answered.missing),
+        DecisionOutcome::Recorded if decision.missing == 1 => "one more approval is required".to_owned(),
+        DecisionOutcome::Recorded => format!("{} more approvals are required", decision.missing),
         DecisionOutcome::Decided => run_state(session.client.run(&run.run).await?.status),
     };
     let word = if approve { "approved" } else { "rejected" };
@@ -73,7 +73,7 @@ pub(super) async fn run(args: Args, approve: bool, context: &Context) -> Result<
         "approval": approval.approval,
         "approved": approve,
         "by": person,
-        "new": answered.outcome != DecisionOutcome::Duplicate,
+        "new": decision.outcome != DecisionOutcome::Duplicate,
     });
     context.print(&text, &json)?;
     Ok(ExitStatus::Success)
