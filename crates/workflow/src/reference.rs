@@ -29,7 +29,9 @@ pub struct ReferenceTable {
 pub struct ReferenceField {
     pub name: &'static str,
     /// The type and the bounds.
+    #[serde(rename = "type")]
     pub value: String,
+    pub required: bool,
     /// Absent if the field is required.
     pub default: Option<String>,
     pub description: &'static str,
@@ -153,7 +155,7 @@ const WEBHOOK: &str =
 fn schedule() -> ReferenceTable {
     ReferenceTable {
         title: "`schedule`",
-        description: "A trigger. `trigger.scheduled_at` is the scheduled time, `trigger.local_time` the same time in `time_zone`.",
+        description: "A trigger. `trigger.slot` is the scheduled time, `trigger.local` the same time in `time_zone`.",
         fields: vec![required("cron", "five fields", CRON), required("time_zone", "an IANA time zone", ZONE)],
     }
 }
@@ -348,7 +350,7 @@ fn timeout_bounds() -> String {
 }
 
 fn required(name: &'static str, value: &str, description: &'static str) -> ReferenceField {
-    ReferenceField { name, value: value.to_owned(), default: None, description }
+    ReferenceField { name, value: value.to_owned(), required: true, default: None, description }
 }
 
 fn optional(
@@ -358,7 +360,7 @@ fn optional(
     description: &'static str,
 ) -> ReferenceField {
     let default = Some(default.as_ref().to_owned());
-    ReferenceField { name, value: value.as_ref().to_owned(), default, description }
+    ReferenceField { name, value: value.as_ref().to_owned(), required: false, default, description }
 }
 
 fn one_of(words: &[&str]) -> String {
@@ -444,7 +446,7 @@ mod tests {
         ];
         for ReferenceTable { title: of, fields, .. } in tables() {
             let required: Vec<&str> =
-                fields.iter().filter(|field| field.default.is_none()).map(|field| field.name).collect();
+                fields.iter().filter(|field| field.required).map(|field| field.name).collect();
             // A trigger needs exactly one of several optional fields.
             let required = if of == "`trigger`" { vec!["servicenow"] } else { required };
             let with = |names: &[&str]| {

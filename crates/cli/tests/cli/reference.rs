@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use crate::test_env::TestEnv;
 
 const BEGIN: &str = "<!-- from here on: `countersign workflow reference` -->\n";
@@ -24,12 +26,22 @@ fn workflow_docs_match_the_reference() {
 
 #[test]
 fn reference_has_json_output() {
-    let json = TestEnv::new().run("workflow reference --json").expect(0).json();
-    let steps =
-        &json["tables"].as_array().unwrap().iter().find(|map| map["title"] == "a step").unwrap()["fields"];
-    assert_eq!((&steps[0]["name"], &steps[0]["default"]), (&"id".into(), &serde_json::Value::Null));
-    let tools = json["tools"].as_array().unwrap();
-    let transform = tools.iter().find(|tool| tool["tool"] == "transform").unwrap();
+    let reference = TestEnv::new().run("workflow reference --json").expect(0).json();
+    let objects = reference["objects"].as_array().unwrap();
+    let step = objects.iter().find(|object| object["title"] == "a step").unwrap();
+    let id = json!({
+        "name": "id",
+        "type": "a name",
+        "required": true,
+        "default": null,
+        "description": "The id, unique in the workflow. Later steps read the output as `steps.ID`.",
+    });
+    assert_eq!(step["fields"][0], id);
+    let transform =
+        reference["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "transform").unwrap();
+    let mut keys: Vec<&String> = transform.as_object().unwrap().keys().collect();
+    keys.sort();
+    assert_eq!(keys, ["description", "example", "fields", "name", "output"]);
     assert_eq!(transform["example"]["value"]["host"], "${ trigger.host }");
 }
 

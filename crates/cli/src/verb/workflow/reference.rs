@@ -13,7 +13,7 @@ use crate::process::ExitStatus;
 const EXAMPLES: &str = "\
 Examples:
   countersign workflow reference | less
-  countersign workflow reference --json | jq '.tools[].tool'";
+  countersign workflow reference --json | jq '.tools[].name'";
 
 /// Print the reference of workflow files as Markdown
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let tables = tables();
-    let json = json!({ "tables": tables, "tools": PAGES.iter().map(page_json).collect::<Value>() });
+    let json = json!({ "objects": tables, "tools": PAGES.iter().map(page_json).collect::<Value>() });
     context.print(&text(&tables), &json)?;
     Ok(ExitStatus::Success)
 }
@@ -41,8 +41,8 @@ fn map_text(table: &ReferenceTable) -> String {
     format!("### {}\n\n{}\n\n{HEAD}{rows}\n", heading(table.title), table.description)
 }
 
-fn heading(of: &str) -> String {
-    let (first, rest) = of.split_at(1);
+fn heading(title: &str) -> String {
+    let (first, rest) = title.split_at(1);
     first.to_uppercase() + rest
 }
 
@@ -96,8 +96,8 @@ const HEAD: &str = "| Field | Value | Default | Description |\n|---|---|---|---|
 
 const REQUIRED: &str = "**required**";
 
-fn row(name: &str, takes: &str, default: &str, means: &str) -> String {
-    format!("| `{name}` | {takes} | {default} | {means} |\n")
+fn row(name: &str, value: &str, default: &str, description: &str) -> String {
+    format!("| `{name}` | {value} | {default} | {description} |\n")
 }
 
 fn expressions() -> String {
@@ -122,13 +122,18 @@ fn expressions() -> String {
 
 fn page_json(page: &ToolPage) -> Value {
     let field = |field: &ToolField| {
-        let needed = field.requirement == Requirement::Required;
-        let default = (!needed).then(|| default(field.requirement));
-        json!({ "name": field.name, "value": field.value, "default": default, "description": field.description })
+        let required = field.requirement == Requirement::Required;
+        json!({
+            "name": field.name,
+            "type": field.value,
+            "required": required,
+            "default": (!required).then(|| default(field.requirement)),
+            "description": field.description,
+        })
     };
     let example: Option<Value> = serde_json::from_str(page.example).ok();
     json!({
-        "tool": page.tool,
+        "name": page.tool,
         "description": page.description,
         "output": page.output,
         "example": example,
