@@ -7,8 +7,7 @@ use domain::{Plan, PlannedStep, StepSeq};
 use serde_json::Value;
 
 use crate::expression::Meter;
-use crate::scope::Scope;
-use crate::template::{BindError, InvalidTemplate, Template};
+use crate::template::{BindError, InvalidTemplate, Scope, Template};
 use crate::text::Text;
 
 /// A plan and the compiled templates of its steps.

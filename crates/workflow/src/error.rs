@@ -1,10 +1,13 @@
-//! Why a file is not a workflow: a position, and a message with the fix.
+//! Why a file is not a workflow: the workflow, the step, a position, and a message with the fix.
+
+use std::fmt;
 
 use domain::cron::InvalidCron;
 use domain::id::InvalidId;
 use domain::json::InvalidJson;
 use domain::plan::STEPS_MAX;
 use domain::time::InvalidMillis;
+use domain::{StepId, WorkflowName};
 
 use crate::expression::ExpressionCompileError;
 use crate::parse::EXPRESSIONS_MAX;
@@ -13,19 +16,55 @@ use crate::yaml::{DEPTH_MAX, Node, SOURCE_BYTES_MAX};
 
 /// Why a file is not a workflow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{position}: {kind}")]
+#[error("{}{position}: {kind}", location(.workflow.as_ref(), .step.as_ref()))]
 pub struct WorkflowError {
+    /// Absent if the file does not name it, or is not YAML.
+    pub workflow: Option<WorkflowName>,
+    /// Absent if the error is not in a step.
+    pub step: Option<StepLabel>,
     pub position: SourcePosition,
     pub kind: ParseErrorKind,
 }
 
+/// A step of an invalid file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepLabel {
+    Id(StepId),
+    /// The position in the list, from 1, of a step without a valid id.
+    Number(usize),
+}
+
+impl fmt::Display for StepLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => write!(f, "`{id}`"),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+/// The names before the position.
+fn location(workflow: Option<&WorkflowName>, step: Option<&StepLabel>) -> String {
+    let workflow = workflow.map(|name| format!("workflow `{name}`, ")).unwrap_or_default();
+    let step = step.map(|step| format!("step {step}, ")).unwrap_or_default();
+    workflow + &step
+}
+
 impl WorkflowError {
     pub(crate) fn at(position: SourcePosition, kind: ParseErrorKind) -> Self {
-        Self { position, kind }
+        Self { workflow: None, step: None, position, kind }
     }
 
     pub(crate) fn of(node: &Node, kind: ParseErrorKind) -> Self {
-        Self { position: node.referenced.into(), kind }
+        Self::at(node.referenced.into(), kind)
+    }
+
+    pub(crate) fn in_workflow(self, workflow: Option<WorkflowName>) -> Self {
+        Self { workflow, ..self }
+    }
+
+    pub(crate) fn in_step(self, step: StepLabel) -> Self {
+        Self { step: Some(step), ..self }
     }
 
     /// The error with its line of `source` and a caret under the column.
@@ -66,7 +105,7 @@ pub enum ParseErrorKind {
     KeyNotText { found: &'static str },
     #[error("a key contains `${{`; only values may contain expressions")]
     ExpressionInKey,
-    #[error("unknown field `{field}` in {of}; {}", suggestion(.field, .expected))]
+    #[error("unknown field `{field}` in {of}; {}", did_you_mean(.field, .expected.iter().copied()))]
     UnknownField { field: String, of: &'static str, expected: &'static [&'static str] },
     /// A field of a later version.
     #[error("`{field}` is not supported by this version; remove it")]
@@ -101,10 +140,10 @@ pub enum ParseErrorKind {
     Missing { of: &'static str, field: &'static str },
     #[error("{what} must be {expected}, found {found}")]
     WrongType { what: &'static str, expected: &'static str, found: &'static str },
-    #[error("{what} is `{found}`; expected one of {}", listed(*expected))]
+    #[error("{what} is `{found}`; {}", did_you_mean(.found, .expected.iter().copied()))]
     NotAChoice { what: &'static str, found: String, expected: &'static [&'static str] },
-    #[error("{what} is {found}; it must be {least} to {most}")]
-    OutOfRange { what: &'static str, found: String, least: String, most: String },
+    #[error("{what} is {found}; it must be {range}")]
+    OutOfRange { what: &'static str, found: String, range: String },
     #[error(transparent)]
     Id(#[from] InvalidId),
     #[error(transparent)]
@@ -119,8 +158,8 @@ pub enum ParseErrorKind {
     TooManySteps { steps: usize },
     #[error("duplicate step id `{id}`, first used on line {first}; rename one of the steps")]
     DuplicateStep { id: String, first: usize },
-    #[error("unknown tool `{tool}`; available: {known}")]
-    UnknownTool { tool: String, known: String },
+    #[error("unknown tool `{tool}`; {}", did_you_mean(.tool, .known.iter().map(String::as_str)))]
+    UnknownTool { tool: String, known: Vec<String> },
     #[error("`{tool}` does not support `{field}`, because it has no effect and is not retried; remove it")]
     NotForBuiltin { tool: &'static str, field: &'static str },
     #[error("`{tool}` cannot be a rollback; use a tool that performs a call")]
@@ -134,10 +173,21 @@ pub enum ParseErrorKind {
     TooManyExpressions,
     #[error(transparent)]
     Expression(#[from] ExpressionCompileError),
-    #[error("unknown step `{step}`; this expression can read {readable}")]
-    NoSuchStep { step: String, readable: String },
-    #[error("step `{step}` has not run at this point; this expression can read {readable}")]
-    NotYetRun { step: String, readable: String },
+    #[error("unknown step `{step}`; {}", readable_steps(.step, .readable))]
+    NoSuchStep { step: String, readable: Vec<StepId> },
+    #[error("step `{step}` has not run at this point; this expression can read {}", listed_steps(.readable))]
+    NotYetRun { step: String, readable: Vec<StepId> },
+}
+
+fn readable_steps(found: &str, readable: &[StepId]) -> String {
+    match nearest(found, readable.iter().map(StepId::as_str)) {
+        Some(step) => format!("did you mean `{step}`?"),
+        None => format!("this expression can read {}", listed_steps(readable)),
+    }
+}
+
+fn listed_steps(steps: &[StepId]) -> String {
+    if steps.is_empty() { "no step".to_owned() } else { listed(steps.iter().map(StepId::as_str)) }
 }
 
 /// Formats names as a list: each in backticks, separated by commas.
@@ -146,15 +196,19 @@ pub(crate) fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Strin
     quoted.join(", ")
 }
 
-/// The known field with the most similar name, or all known fields if none is similar.
-fn suggestion(field: &str, expected: &[&str]) -> String {
-    let nearest = expected.iter().map(|name| (edit_distance(field, name), name)).min();
-    match nearest {
-        Some((distance, name)) if distance <= (field.chars().count() / 3).clamp(1, 2) => {
-            format!("did you mean `{name}`?")
-        }
-        _ => format!("expected one of {}", listed(expected)),
+/// The expected name that is most similar to `found`, or all of them if none is similar.
+fn did_you_mean<'n>(found: &str, expected: impl IntoIterator<Item = &'n str> + Clone) -> String {
+    match nearest(found, expected.clone()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("expected one of {}", listed(expected)),
     }
+}
+
+/// The name with the smallest number of changes to `found`: at most two, and at most a third of its characters.
+fn nearest<'n>(found: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let distance_max = (found.chars().count() / 3).clamp(1, 2);
+    let nearest = names.into_iter().map(|name| (edit_distance(found, name), name)).min();
+    nearest.filter(|(distance, _)| *distance <= distance_max).map(|(_, name)| name)
 }
 
 /// The number of inserted, removed and replaced characters between `a` and `b` (Levenshtein).
@@ -179,9 +233,9 @@ mod tests {
     #[test]
     fn similar_field_is_suggested() {
         let known = ["workflow", "version", "tool", "fields"];
-        assert_eq!(suggestion("feilds", &known), "did you mean `fields`?");
-        assert_eq!(suggestion("tol", &known), "did you mean `tool`?");
-        assert_eq!(suggestion("x", &known[2..]), "expected one of `tool`, `fields`");
+        assert_eq!(did_you_mean("feilds", known), "did you mean `fields`?");
+        assert_eq!(did_you_mean("tol", known), "did you mean `tool`?");
+        assert_eq!(did_you_mean("x", ["tool", "fields"]), "expected one of `tool`, `fields`");
     }
 
     #[test]

@@ -115,8 +115,8 @@ fn out_of_range<T: ToString>(
     found: &impl ToString,
     bounds: &RangeInclusive<T>,
 ) -> WorkflowError {
-    let (least, most) = (bounds.start().to_string(), bounds.end().to_string());
-    WorkflowError::of(node, ParseErrorKind::OutOfRange { what, found: found.to_string(), least, most })
+    let range = format!("{} to {}", bounds.start().to_string(), bounds.end().to_string());
+    WorkflowError::of(node, ParseErrorKind::OutOfRange { what, found: found.to_string(), range })
 }
 
 /// The index of the word in `expected`.

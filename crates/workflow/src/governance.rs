@@ -72,8 +72,8 @@ pub(crate) fn auto_approve(fields: &Fields<'_>) -> Result<Option<u16>, WorkflowE
 fn thousandths(node: &Node, what: &'static str) -> Result<u16, WorkflowError> {
     let YamlValue::Number(number) = &node.value else { return Err(wrong_type(node, what, "a number")) };
     domain::validation::thousandths(number).ok_or_else(|| {
-        let (least, most) = ("0".to_owned(), "1".to_owned());
-        WorkflowError::of(node, ParseErrorKind::OutOfRange { what, found: number.to_string(), least, most })
+        let range = "0 to 1".to_owned();
+        WorkflowError::of(node, ParseErrorKind::OutOfRange { what, found: number.to_string(), range })
     })
 }
 

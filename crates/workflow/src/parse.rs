@@ -6,11 +6,11 @@ use domain::plan::{Environment, STEPS_MAX};
 use domain::{Plan, PlannedStep, StepId, ToolName};
 use serde_json::Value;
 
-use crate::error::{ParseErrorKind, WorkflowError};
+use crate::error::{ParseErrorKind, StepLabel, WorkflowError};
 use crate::fields::{Fields, choice, id, integer, wrong_type};
 use crate::governance;
 use crate::position::SourcePosition;
-use crate::step::step_id;
+use crate::step::{label, step_id};
 use crate::yaml::{self, Node, YamlValue};
 
 /// Four for each step of the longest workflow. Compiling them all takes milliseconds.
@@ -42,15 +42,20 @@ pub(crate) struct File<'s> {
 pub fn parse(source: &str, tools: &BTreeSet<ToolName>) -> Result<Plan, WorkflowError> {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     let root = yaml::parse(source)?;
-    let fields = Fields::of(&root, "a workflow", &WORKFLOW_FIELDS)?;
+    let workflow = || root.value.text_field("workflow").and_then(|name| name.parse().ok());
+    plan(source, &root, tools).map_err(|error| error.in_workflow(workflow()))
+}
+
+fn plan(source: &str, root: &Node, tools: &BTreeSet<ToolName>) -> Result<Plan, WorkflowError> {
+    let fields = Fields::of(root, "a workflow", &WORKFLOW_FIELDS)?;
     let nodes = step_nodes(&fields)?;
     let environment = environment(&fields)?;
     let validation = governance::validation(&fields, environment)?;
     let mut file = File { source, tools, ids: distinct_ids(nodes)?, expressions: 0 };
     let triggered_by = file.trigger(&fields)?;
     let concurrency = file.concurrency(&fields)?;
-    let steps: Vec<PlannedStep> =
-        nodes.iter().enumerate().map(|(seq, node)| file.step(seq, node)).collect::<Result<_, _>>()?;
+    let step = |(seq, node)| file.step(seq, node).map_err(|error| error.in_step(label(seq, node)));
+    let steps: Vec<PlannedStep> = nodes.iter().enumerate().map(step).collect::<Result<_, _>>()?;
     governance::check_final_only(validation, &fields, steps.iter().map(|step| step.blast_radius))?;
     Ok(Plan {
         workflow: id(fields.require("workflow")?, "`workflow`")?,
@@ -94,11 +99,12 @@ fn step_nodes<'n>(fields: &Fields<'n>) -> Result<&'n [Node], WorkflowError> {
 /// The ids of all steps, in order.
 fn distinct_ids(nodes: &[Node]) -> Result<Vec<StepId>, WorkflowError> {
     let mut ids = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        let id = step_id(node)?;
+    for (seq, node) in nodes.iter().enumerate() {
+        let id = step_id(node).map_err(|error| error.in_step(label(seq, node)))?;
         if let Some(first) = ids.iter().position(|known| *known == id) {
             let first = SourcePosition::from(nodes[first].referenced).line;
-            return Err(WorkflowError::of(node, ParseErrorKind::DuplicateStep { id: id.into(), first }));
+            let duplicate = ParseErrorKind::DuplicateStep { id: id.into(), first };
+            return Err(WorkflowError::of(node, duplicate).in_step(StepLabel::Number(seq + 1)));
         }
         ids.push(id);
     }

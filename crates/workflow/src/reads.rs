@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use domain::StepSeq;
 use domain::plan::InputRefs;
 
-use crate::error::{ParseErrorKind, WorkflowError, listed};
+use crate::error::{ParseErrorKind, WorkflowError};
 use crate::expression::{ExpressionReads, StepRead};
 use crate::parse::{EXPRESSIONS_MAX, File};
 use crate::position;
@@ -67,18 +67,11 @@ impl File<'_> {
     /// The index of `step`, which must be one of the first `end` steps.
     fn readable(&self, step: &str, end: usize) -> Result<StepSeq, ParseErrorKind> {
         let index = self.ids.iter().position(|id| id.as_str() == step);
-        let known = || self.known_before(end);
+        let readable = || self.ids.get(..end).unwrap_or_default().to_vec();
         match index {
             Some(index) if index < end => Ok(StepSeq(u16::try_from(index).unwrap_or(u16::MAX))),
-            Some(_) => Err(ParseErrorKind::NotYetRun { step: step.to_owned(), readable: known() }),
-            None => Err(ParseErrorKind::NoSuchStep { step: step.to_owned(), readable: known() }),
-        }
-    }
-
-    fn known_before(&self, end: usize) -> String {
-        match self.ids.get(..end) {
-            None | Some([]) => "no step".to_owned(),
-            Some(earlier) => listed(earlier.iter().map(domain::StepId::as_str)),
+            Some(_) => Err(ParseErrorKind::NotYetRun { step: step.to_owned(), readable: readable() }),
+            None => Err(ParseErrorKind::NoSuchStep { step: step.to_owned(), readable: readable() }),
         }
     }
 }

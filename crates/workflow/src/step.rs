@@ -1,5 +1,7 @@
 //! Parses one step.
 
+use std::collections::BTreeSet;
+
 use domain::plan::{Call, InputRefs, PlannedStep, Undo, Work};
 use domain::schedule::RetryPolicy;
 use domain::{BlastRadius, StepId, ToolName};
@@ -7,7 +9,7 @@ use serde_json::Value;
 use strum::VariantNames as _;
 
 use crate::builtin::{self, Builtin};
-use crate::error::{ParseErrorKind, WorkflowError, listed};
+use crate::error::{ParseErrorKind, StepLabel, WorkflowError};
 use crate::fields::{Fields, choice, flag, id, wrong_type};
 use crate::governance;
 use crate::parse::File;
@@ -30,6 +32,14 @@ const CALL_FIELDS: [&str; 2] = ["tool", "with"];
 
 pub(crate) fn step_id(node: &Node) -> Result<StepId, WorkflowError> {
     id(fields(node)?.require("id")?, "`id`")
+}
+
+/// The label for errors of the step at `seq`.
+pub(crate) fn label(seq: usize, node: &Node) -> StepLabel {
+    match node.value.text_field("id").map(str::parse) {
+        Some(Ok(id)) => StepLabel::Id(id),
+        Some(Err(_)) | None => StepLabel::Number(seq + 1),
+    }
 }
 
 fn fields(node: &Node) -> Result<Fields<'_>, WorkflowError> {
@@ -118,11 +128,10 @@ impl File<'_> {
         if self.tools.contains(&tool) || tool.as_str().parse::<Builtin>().is_ok() {
             return Ok(tool);
         }
-        let mut known: Vec<&str> =
+        let known: BTreeSet<&str> =
             self.tools.iter().map(ToolName::as_str).chain(Builtin::VARIANTS.iter().copied()).collect();
-        known.sort_unstable();
-        known.dedup();
-        Err(WorkflowError::of(node, ParseErrorKind::UnknownTool { tool: tool.into(), known: listed(known) }))
+        let known = known.into_iter().map(str::to_owned).collect();
+        Err(WorkflowError::of(node, ParseErrorKind::UnknownTool { tool: tool.into(), known }))
     }
 }
 

@@ -3,17 +3,29 @@
 //! Parts without expressions are detected at compile time, so binding a template without expressions is a clone. Results
 //! are never evaluated again: text from the data that contains `${` stays text.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use domain::StepId;
 use domain::json::InvalidJson;
 use serde_json::{Map, Value};
 
 use crate::expression::{ExpressionCompileError, ExpressionEvalError, Meter};
-use crate::scope::Scope;
 use crate::text::Text;
 
 /// Longer expressions are cut in error messages.
 const SHOWN_CHARS_MAX: usize = 120;
+
+/// The data that expressions read. Inputs that a step does not read may be absent.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    /// The run's input, as `trigger`.
+    pub trigger: Option<Arc<Value>>,
+    /// Outputs by step: the output of step `read` is `steps.read`.
+    pub steps: BTreeMap<StepId, Arc<Value>>,
+    /// Metadata of the run, as `run`: a map with `id`, `tenant`, `workspace`, `workflow`, `version` and `created_at_ms`.
+    pub run: Arc<Value>,
+}
 
 #[derive(Debug)]
 pub struct Template {

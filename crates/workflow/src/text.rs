@@ -8,8 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::expression::{Expression, ExpressionCompileError, ExpressionEvalError, Meter, Piece, split};
-use crate::scope::Scope;
-use crate::template::BindError;
+use crate::template::{BindError, Scope};
 
 #[derive(Debug)]
 pub(crate) enum Text {

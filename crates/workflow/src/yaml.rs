@@ -58,6 +58,15 @@ impl YamlValue {
             Self::Map(_) => "a map",
         }
     }
+
+    /// The string in the field `name` of a map.
+    pub(crate) fn text_field(&self, name: &str) -> Option<&str> {
+        let Self::Map(fields) = self else { return None };
+        fields.iter().find_map(|(key, field)| match (&key.value, &field.value) {
+            (Self::Text(key), Self::Text(text)) if key == name => Some(text.as_str()),
+            _ => None,
+        })
+    }
 }
 
 /// Parses one document.

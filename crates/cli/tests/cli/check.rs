@@ -36,7 +36,8 @@ fn invalid_workflow_shows_line_column_and_caret() {
     let answer = env.run("workflow check bad.yaml").expect(2);
     assert_eq!(
         answer.err,
-        "error: bad.yaml, line 5, column 5: unknown field `tol` in a step; did you mean `tool`?\n  |\n5 |     tol: transform\n  |     ^\n"
+        "error: bad.yaml, workflow `bad`, step `shape`, line 5, column 5: unknown field `tol` in a step; did you mean \
+         `tool`?\n  |\n5 |     tol: transform\n  |     ^\n"
     );
     let error = env.run("workflow check bad.yaml --json").expect(2).error();
     assert_eq!(error["location"], serde_json::json!({ "file": "bad.yaml", "line": 5, "column": 5 }));

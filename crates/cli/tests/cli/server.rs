@@ -312,7 +312,10 @@ fn tenant_commands_work_through_a_server() {
     env.write("eve.yaml", "people: {eve: {}}\ngroups: {db: [eve]}\n");
     env.run("tenant set eve.yaml --profile eve").expect(1).prints("[FORBIDDEN]");
     env.write("bad.yaml", "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: no.such }\n");
-    let bad = env.run("workflow apply bad.yaml --profile ada").expect(2).prints("bad.yaml, line 4");
+    let bad = env
+        .run("workflow apply bad.yaml --profile ada")
+        .expect(2)
+        .prints("bad.yaml, workflow `w`, step `a`, line 4");
     bad.prints("no.such }").prints("^");
 }
 

@@ -23,7 +23,7 @@ use cel::{Context, IdedExpr};
 use domain::StepId;
 use serde_json::Value;
 
-use crate::scope::Scope;
+use crate::template::Scope;
 
 pub use check::{FUNCTIONS, METHODS, PATTERN_BYTES_MAX};
 pub use convert::RESULT_BYTES_MAX;

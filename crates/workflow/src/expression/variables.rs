@@ -11,7 +11,7 @@ use cel::context::VariableResolver;
 use serde_json::Value;
 
 use super::{Meter, StepRead, convert};
-use crate::scope::Scope;
+use crate::template::Scope;
 
 pub(super) struct Variables<'s> {
     scope: &'s Scope,

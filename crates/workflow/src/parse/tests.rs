@@ -141,7 +141,7 @@ fn byte_order_mark_is_ignored() {
 fn unknown_field_suggests_a_known_one() {
     assert_eq!(
         rendered(&with_step("transform", "    retrys: 3\n")),
-        "line 6, column 5: unknown field `retrys` in a step; did you mean `retry`?
+        "workflow `w`, step `a`, line 6, column 5: unknown field `retrys` in a step; did you mean `retry`?
   |
 6 |     retrys: 3
   |     ^
@@ -154,7 +154,7 @@ fn unknown_name_has_its_position_in_the_expression() {
     let source = with_step("transform", "    with:\n      value: 'é ${ 1 } then ${ env.HOME }'\n");
     assert_eq!(
         rendered(&source),
-        "line 7, column 32: unknown name `env`; expressions can read `trigger`, `steps` and `run`
+        "workflow `w`, step `a`, line 7, column 32: unknown name `env`; expressions can read `trigger`, `steps` and `run`
   |
 7 |       value: 'é ${ 1 } then ${ env.HOME }'
   |                                ^
@@ -170,7 +170,7 @@ fn expression_in_a_block_string_has_its_own_line() {
     );
     assert_eq!(
         rendered(&source),
-        "line 9, column 16: step `b` has not run at this point; this expression can read no step
+        "workflow `w`, step `a`, line 9, column 16: step `b` has not run at this point; this expression can read no step
   |
 9 |         two ${ steps.b.x }
   |                ^
@@ -181,13 +181,17 @@ fn expression_in_a_block_string_has_its_own_line() {
 #[test]
 fn expression_in_an_anchor_has_its_own_position() {
     let source = "workflow: w\nversion: 1\nsteps:\n  - id: a\n    tool: transform\n    with: &w { value: \"${ steps.a }\" }\n";
-    assert!(message(source).starts_with("line 6, column 27: step `a` has not run"), "{}", message(source));
+    assert!(
+        message(source).contains("step `a`, line 6, column 27: step `a` has not run"),
+        "{}",
+        message(source)
+    );
 }
 
 #[test]
 fn quoted_expression_error_is_at_its_opening() {
     let source = with_step("transform", "    with: { value: '${ ''a'' + nope }' }\n");
-    assert!(message(&source).starts_with("line 6, column 21: unknown name `nope`"), "{}", message(&source));
+    assert!(message(&source).contains("line 6, column 21: unknown name `nope`"), "{}", message(&source));
 }
 
 /// Checks that each source is refused with its message.
@@ -207,15 +211,15 @@ fn errors_in_the_file_have_position_and_fix() {
         ("- a".to_owned(), "line 1, column 1: a workflow must be a map, found a list"),
         (
             "workflow: w\nsteps: [{id: a, tool: transform}]".to_owned(),
-            "line 1, column 1: missing field `version` in a workflow",
+            "workflow `w`, line 1, column 1: missing field `version` in a workflow",
         ),
         (
             "workflow: w\nversion: 0\nsteps: [{id: a, tool: transform}]".to_owned(),
-            "line 2, column 10: `version` is 0; it must be 1 to 4294967295",
+            "workflow `w`, line 2, column 10: `version` is 0; it must be 1 to 4294967295",
         ),
         (
             "workflow: w\nversion: '1'\nsteps: [{id: a, tool: transform}]".to_owned(),
-            "line 2, column 10: `version` must be an integer, found a string",
+            "workflow `w`, line 2, column 10: `version` must be an integer, found a string",
         ),
         (
             "workflow: a b\nversion: 1\nsteps: [{id: a, tool: transform}]".to_owned(),
@@ -223,19 +227,19 @@ fn errors_in_the_file_have_position_and_fix() {
         ),
         (
             "workflow: w\nversion: 1\nenvironment: live\nsteps: [{id: a, tool: transform}]".to_owned(),
-            "line 3, column 14: `environment` is `live`; expected one of `dev`, `staging`, `prod`",
+            "workflow `w`, line 3, column 14: `environment` is `live`; expected one of `dev`, `staging`, `prod`",
         ),
         (
             "workflow: w\nversion: 1\nsteps: []".to_owned(),
-            "line 3, column 1: `steps` is empty; add at least one step",
+            "workflow `w`, line 3, column 1: `steps` is empty; add at least one step",
         ),
         (
             "workflow: w\nversion: 1\nsteps: {a: b}".to_owned(),
-            "line 3, column 8: `steps` must be a list, found a map",
+            "workflow `w`, line 3, column 8: `steps` must be a list, found a map",
         ),
         (
             "workflow: w\nversion: 1\nneeds: x\nsteps: []".to_owned(),
-            "line 3, column 1: `needs` is not supported by this version; remove it",
+            "workflow `w`, line 3, column 1: `needs` is not supported by this version; remove it",
         ),
     ]);
 }
@@ -244,21 +248,68 @@ fn errors_in_the_file_have_position_and_fix() {
 fn errors_in_a_step_have_position_and_fix() {
     let step = |fields: &str| with_step("transform", fields);
     all_refused(&[
-        (step("    needs: {}\n"), "line 6, column 5: `needs` is not supported by this version; remove it"),
+        (
+            step("    needs: {}\n"),
+            "workflow `w`, step `a`, line 6, column 5: `needs` is not supported by this version; remove it",
+        ),
         (
             step("  - id: a\n    tool: transform\n"),
-            "line 6, column 5: duplicate step id `a`, first used on line 4; rename one of the steps",
+            "workflow `w`, step 2, line 6, column 5: duplicate step id `a`, first used on line 4; rename one of the steps",
         ),
         (
             with_step("htp.request", ""),
-            "line 5, column 11: unknown tool `htp.request`; available: `approval.gate`, `http.request`, `transform`, `wait.event`",
+            "workflow `w`, step `a`, line 5, column 11: unknown tool `htp.request`; did you mean `http.request`?",
         ),
-        (step("    with: [1]\n"), "line 6, column 11: `with` must be a map, found a list"),
-        (step("    with:\n"), "line 6, column 9: `with` must be a map, found null"),
-        (step("    with: { 1: 2 }\n"), "line 6, column 13: a key must be a string, found a number; quote it"),
+        (
+            step("    with: [1]\n"),
+            "workflow `w`, step `a`, line 6, column 11: `with` must be a map, found a list",
+        ),
+        (step("    with:\n"), "workflow `w`, step `a`, line 6, column 9: `with` must be a map, found null"),
+        (
+            step("    with: { 1: 2 }\n"),
+            "workflow `w`, step `a`, line 6, column 13: a key must be a string, found a number; quote it",
+        ),
         (
             step("    with: { a: 9007199254740993 }\n"),
-            "line 6, column 16: the integer 9007199254740993 is beyond 2^53 and would be rounded; send it as a string",
+            "workflow `w`, step `a`, line 6, column 16: the integer 9007199254740993 is beyond 2^53 and would be rounded; send it as a string",
+        ),
+    ]);
+}
+
+#[test]
+fn misspelled_name_suggests_the_nearest_one() {
+    all_refused(&[
+        (
+            with_step("transfrom", ""),
+            "workflow `w`, step `a`, line 5, column 11: unknown tool `transfrom`; did you mean `transform`?",
+        ),
+        (
+            with_step("mail.send", ""),
+            "workflow `w`, step `a`, line 5, column 11: unknown tool `mail.send`; expected one of `approval.gate`, \
+             `http.request`, `transform`, `wait.event`",
+        ),
+        (
+            with_step("transform", "    blast_radius: mediun\n"),
+            "workflow `w`, step `a`, line 6, column 19: `blast_radius` is `mediun`; did you mean `medium`?",
+        ),
+        (
+            with_step("transform", "  - { id: read, tool: transform, with: { value: '${ steps.aa.x }' } }\n"),
+            "workflow `w`, step `read`, line 6, column 53: unknown step `aa`; did you mean `a`?",
+        ),
+    ]);
+}
+
+#[test]
+fn step_without_a_valid_id_is_named_by_its_number() {
+    all_refused(&[
+        (
+            with_step("transform", "  - tool: transform\n"),
+            "workflow `w`, step 2, line 6, column 5: missing field `id` in a step",
+        ),
+        (
+            with_step("transform", "  - { id: 'a b', tool: transform }\n"),
+            "workflow `w`, step 2, line 6, column 11: step id contains ' ' at position 1; allowed are letters, digits, \
+             `.`, `_` and `-`",
         ),
     ]);
 }
@@ -269,41 +320,47 @@ fn errors_in_step_settings_have_position_and_fix() {
     all_refused(&[
         (
             step("    critical: yes\n"),
-            "line 6, column 15: `critical` must be `true` or `false`, found a string",
+            "workflow `w`, step `a`, line 6, column 15: `critical` must be `true` or `false`, found a string",
         ),
         (
             step("    blast_radius: huge\n"),
-            "line 6, column 19: `blast_radius` is `huge`; expected one of `low`, `medium`, `high`",
+            "workflow `w`, step `a`, line 6, column 19: `blast_radius` is `huge`; expected one of `low`, `medium`, `high`",
         ),
-        (step("    retry: { attempts: 21 }\n"), "line 6, column 24: `attempts` is 21; it must be 1 to 20"),
-        (step("    retry: { attempts: 1.5 }\n"), "line 6, column 24: `attempts` is 1.5; it must be 1 to 20"),
+        (
+            step("    retry: { attempts: 21 }\n"),
+            "workflow `w`, step `a`, line 6, column 24: `attempts` is 21; it must be 1 to 20",
+        ),
+        (
+            step("    retry: { attempts: 1.5 }\n"),
+            "workflow `w`, step `a`, line 6, column 24: `attempts` is 1.5; it must be 1 to 20",
+        ),
         (
             step("    retry: { base: 1s }\n"),
-            "line 6, column 14: `base` requires `backoff: exponential`; add it or remove `base`",
+            "workflow `w`, step `a`, line 6, column 14: `base` requires `backoff: exponential`; add it or remove `base`",
         ),
         (
             step("    retry: { cap: 30 }\n"),
-            "line 6, column 19: `cap` must be a duration such as `30s`, `10m` or `2h`, found a number",
+            "workflow `w`, step `a`, line 6, column 19: `cap` must be a duration such as `30s`, `10m` or `2h`, found a number",
         ),
         (
             step("    retry: { cap: 3w }\n"),
-            "line 6, column 19: \"3w\" is not a duration; write a whole number and a unit: `500ms`, `30s`, `10m`, `2h` or `3d`",
+            "workflow `w`, step `a`, line 6, column 19: \"3w\" is not a duration; write a whole number and a unit: `500ms`, `30s`, `10m`, `2h` or `3d`",
         ),
         (
             step("    rollback: manual\n"),
-            "line 6, column 15: `rollback` must be `auto`, or a map with `tool` and `with`, found a string",
+            "workflow `w`, step `a`, line 6, column 15: `rollback` must be `auto`, or a map with `tool` and `with`, found a string",
         ),
         (
             step("    rollback: { tool: wait.event }\n"),
-            "line 6, column 23: `wait.event` cannot be a rollback; use a tool that performs a call",
+            "workflow `w`, step `a`, line 6, column 23: `wait.event` cannot be a rollback; use a tool that performs a call",
         ),
         (
             step("    with: { value: '${ steps.z }' }\n"),
-            "line 6, column 24: unknown step `z`; this expression can read no step",
+            "workflow `w`, step `a`, line 6, column 24: unknown step `z`; this expression can read no step",
         ),
         (
             step("    with: { value: '${ 1' }\n"),
-            "line 6, column 21: `${` is not closed; add `}`, or write `$${` for a literal `${`",
+            "workflow `w`, step `a`, line 6, column 21: `${` is not closed; add `}`, or write `$${` for a literal `${`",
         ),
     ]);
 }
@@ -311,26 +368,29 @@ fn errors_in_step_settings_have_position_and_fix() {
 #[test]
 fn errors_in_waits_and_gates_have_position_and_fix() {
     all_refused(&[
-        (with_step("wait.event", ""), "line 4, column 5: missing field `with` in a step"),
+        (
+            with_step("wait.event", ""),
+            "workflow `w`, step `a`, line 4, column 5: missing field `with` in a step",
+        ),
         (
             with_step("wait.event", "    with: { event: '${ trigger.e }' }\n"),
-            "line 6, column 20: `event` must be a literal; expressions are not allowed here",
+            "workflow `w`, step `a`, line 6, column 20: `event` must be a literal; expressions are not allowed here",
         ),
         (
             with_step("wait.event", "    with: { event: e, timeout: 0s }\n"),
-            "line 6, column 32: `timeout` is 0s; it must be 1s to 2160h",
+            "workflow `w`, step `a`, line 6, column 32: `timeout` is 0s; it must be 1s to 2160h",
         ),
         (
             with_step("wait.event", "    retry: {}\n    with: { event: e }\n"),
-            "line 6, column 5: `wait.event` does not support `retry`, because it has no effect and is not retried; remove it",
+            "workflow `w`, step `a`, line 6, column 5: `wait.event` does not support `retry`, because it has no effect and is not retried; remove it",
         ),
         (
             with_step("approval.gate", "    with: { message: m }\n    rollback: auto\n"),
-            "line 7, column 5: `approval.gate` does not support `rollback`, because it has no effect and is not retried; remove it",
+            "workflow `w`, step `a`, line 7, column 5: `approval.gate` does not support `rollback`, because it has no effect and is not retried; remove it",
         ),
         (
             with_step("approval.gate", "    with: { message: 5 }\n"),
-            "line 6, column 22: `message` must be a string, found a number",
+            "workflow `w`, step `a`, line 6, column 22: `message` must be a string, found a number",
         ),
     ]);
 }
@@ -478,7 +538,7 @@ fn invalid_trigger_is_refused_with_its_position() {
         ),
     ] {
         let error = triggered(trigger).unwrap_err().to_string();
-        assert!(error.starts_with("line 3") && error.contains(message), "{trigger}: {error}");
+        assert!(error.starts_with("workflow `w`, line 3") && error.contains(message), "{trigger}: {error}");
     }
 }
 
@@ -537,7 +597,10 @@ fn invalid_concurrency_is_refused_with_its_position() {
         ("'x ${ run.id }'", "line 3, column 14: the concurrency key reads `run`"),
     ] {
         let error = with_concurrency(concurrency).unwrap_err().to_string();
-        assert!(error.starts_with("line 3") && error.contains(message), "{concurrency}: {error}");
+        assert!(
+            error.starts_with("workflow `w`, line 3") && error.contains(message),
+            "{concurrency}: {error}"
+        );
     }
 }
 
