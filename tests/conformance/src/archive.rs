@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::{BlobRef, Digest, Evidence, RunKey, merkle};
 use store::{Store, Write};
 
-use crate::fixtures::{NOON, Run, calls, tenant};
+use crate::fixtures::{LedgerRun as Run, NOON, calls, tenant};
 
 cases![
     log_entry_is_at_the_position_it_was_appended,

@@ -6,7 +6,7 @@ use domain::command::Cancel;
 use domain::{ConcurrencyKey, ConcurrencyScope, RunId};
 use store::{Admission, Hold, Holder, Store, StoreError, Waiter, Write};
 
-use crate::fixtures::{NOON, Run, admission, calls, messages, tenant};
+use crate::fixtures::{LedgerRun as Run, NOON, admission, calls, messages, tenant};
 
 cases![
     admission_takes_the_concurrency_key,

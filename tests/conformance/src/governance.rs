@@ -9,7 +9,9 @@ use domain::{
 };
 use store::{Cursor, PageQuery, Store, Write};
 
-use crate::fixtures::{NOON, Run, approve, calls, claim, claim_needing_approval, granted, tenant};
+use crate::fixtures::{
+    LedgerRun as Run, NOON, approve, calls, claim, claim_needing_approval, granted, tenant,
+};
 
 cases![
     stale_write_does_not_replace_the_fleet_switch,

@@ -9,7 +9,9 @@ use domain::{Payload, StepSeq, StepStatus};
 use serde_json::json;
 use store::{Store, Write};
 
-use crate::fixtures::{Run, call_then_wait, calls, claim, event, finish, granted, signal, signal_id};
+use crate::fixtures::{
+    LedgerRun as Run, call_then_wait, calls, claim, event, finish, granted, signal, signal_id,
+};
 
 cases![
     history_has_the_chain_and_steps_of_one_run,

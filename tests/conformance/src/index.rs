@@ -8,7 +8,7 @@ use domain::record::ORPHANED_AFTER;
 use domain::{Millis, RunId, RunKey, RunRecord, RunStatus, Timestamp};
 use store::{Clock as _, Cursor, RunPage, RunQuery, Store, SystemClock, Write};
 
-use crate::fixtures::{NOON, Run, calls, claim, tenant};
+use crate::fixtures::{LedgerRun as Run, NOON, calls, claim, tenant};
 
 cases![
     only_due_runs_are_found,

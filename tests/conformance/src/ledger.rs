@@ -8,8 +8,8 @@ use serde_json::json;
 use store::{Store, Write};
 
 use crate::fixtures::{
-    Run, admission, admission_with, call_then_wait, calls, claim, effect, finish, messages, signal,
-    signal_id, tenant,
+    LedgerRun as Run, admission, admission_with, call_then_wait, calls, claim, effect, finish, messages,
+    signal, signal_id, tenant,
 };
 
 cases![

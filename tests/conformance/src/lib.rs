@@ -19,7 +19,6 @@ mod access;
 mod archive;
 mod blobs;
 mod concurrency;
-mod fixtures;
 mod governance;
 mod history;
 mod inbox;
@@ -36,6 +35,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use store::Store;
+use testkit::ledger as fixtures;
 
 /// One requirement on a store.
 pub struct Case<S> {

@@ -11,7 +11,9 @@ use store::trace::with_context;
 use store::{Delivery, Store, Write};
 use tokio::time::{Instant, sleep};
 
-use crate::fixtures::{BACKOFF, Run, advance, approve, calls, claim, claim_needing_approval, finish, tenant};
+use crate::fixtures::{
+    BACKOFF, LedgerRun as Run, advance, approve, calls, claim, claim_needing_approval, finish, tenant,
+};
 
 cases![
     message_of_a_commit_is_delivered,

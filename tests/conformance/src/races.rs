@@ -14,7 +14,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::fixtures::{
-    Run, admission, advance, call_then_wait, calls, claim, effect, messages, signal, signal_id, tenant,
+    LedgerRun as Run, admission, advance, call_then_wait, calls, claim, effect, messages, signal, signal_id,
+    tenant,
 };
 
 cases![

@@ -8,7 +8,7 @@ use domain::{Draft, Failure, Payload, Receipt, Refusal};
 use serde_json::json;
 use store::{Store, Write};
 
-use crate::fixtures::{Run, calls, claim, effect, finish, granted, messages, tenant};
+use crate::fixtures::{LedgerRun as Run, calls, claim, effect, finish, granted, messages, tenant};
 
 cases![
     intent_is_found_by_its_key,

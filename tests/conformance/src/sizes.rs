@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use store::{Admission, Store, Write};
 
 use crate::fixtures::{
-    NOON, Run, admission_with, advance, call_then_wait, calls, claim, effect, finish, granted, signal, step,
-    tenant,
+    LedgerRun as Run, NOON, admission_with, advance, call_then_wait, calls, claim, effect, finish, granted,
+    signal, step, tenant,
 };
 
 cases![largest_inline_payload_fits_in_every_field, longest_ids_fit_in_every_field, longest_plan_fits,];

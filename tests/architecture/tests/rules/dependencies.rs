@@ -6,7 +6,7 @@ use crate::workspace::{Package, Source, file, packages, sources};
 
 /// Each crate outside `tests/`, and the crates of the workspace it may use. Crates under `tests/` may use every crate, and
 /// no other crate may use them.
-const MAY_USE: [(&str, &[&str]); 22] = [
+const MAY_USE: [(&str, &[&str]); 23] = [
     ("domain", &[]),
     ("workflow", &["domain"]),
     ("policy", &["domain"]),
@@ -19,6 +19,8 @@ const MAY_USE: [(&str, &[&str]); 22] = [
     // The fakes of external systems share no code with the product.
     ("fakes", &[]),
     ("engine", &["domain", "workflow", "policy", "evidence", "store", "connectors"]),
+    // The harness of the tests. The other crates use it only as a dev-dependency.
+    ("testkit", &["domain", "workflow", "evidence", "store", "connectors", "engine"]),
     ("views", &["domain", "store", "engine"]),
     ("api-types", &["domain", "engine", "views"]),
     ("api", &["domain", "workflow", "evidence", "store", "engine", "views", "api-types", "http-client"]),
@@ -62,6 +64,15 @@ fn crates_use_only_lower_layers() {
         for used in own_dependencies(package, &packages) {
             assert!(allowed.contains(&used), "`{}` may not use `{used}`", package.role);
         }
+    }
+}
+
+#[test]
+fn only_test_crates_depend_on_the_testkit() {
+    let packages = packages();
+    let users = packages.iter().filter(|package| package.needs.contains("countersign-testkit"));
+    for package in users {
+        assert!(package.is_test(), "`{}` may use `testkit` only in [dev-dependencies]", package.role);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Runs to test a store with. The domain makes every decision, as in production.
+//! Runs to test a store with, by the commands of the domain. The domain makes every decision, as in production.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,35 +19,43 @@ use domain::{
 use serde_json::{Value, json};
 use store::{Admission, Store, Write};
 
+pub use crate::runs::messages;
+
 /// The time of every decision, unless a case gives another.
-pub(crate) const NOON: Timestamp = Timestamp(1_750_000_000_000);
+pub const NOON: Timestamp = Timestamp(1_750_000_000_000);
 
 /// The delay after a failed attempt: long enough to be observed, short enough to wait for.
-pub(crate) const BACKOFF: Millis = Millis(200);
+pub const BACKOFF: Millis = Millis(200);
 
-/// A run, with the state that a worker knows.
+/// A run, with the state that its worker knows.
 #[derive(Clone)]
-pub(crate) struct Run {
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) record: RunRecord,
+pub struct LedgerRun {
+    pub plan: Arc<Plan>,
+    pub record: RunRecord,
     /// The approval that the run waits for or has consumed.
-    pub(crate) approval: Option<Approval>,
+    pub approval: Option<Approval>,
 }
 
-impl Run {
+impl LedgerRun {
     /// Admits a run of `plan` for `owner`; `request` is its idempotency key.
-    pub(crate) async fn start<S: Store>(store: &S, owner: &str, request: &str, plan: &Plan) -> Self {
+    pub async fn start<S: Store>(store: &S, owner: &str, request: &str, plan: &Plan) -> Self {
         Self::admit(store, admission(owner, request, plan), plan).await
     }
 
-    async fn admit<S: Store>(store: &S, admission: Admission, plan: &Plan) -> Self {
-        let record = admission.decision.record.clone();
+    /// The run of `admission`, before its first commit.
+    pub fn new(plan: &Plan, admission: &Admission) -> Self {
+        Self { plan: Arc::new(plan.clone()), record: admission.decision.record.clone(), approval: None }
+    }
+
+    /// Commits `admission`.
+    pub async fn admit<S: Store>(store: &S, admission: Admission, plan: &Plan) -> Self {
+        let run = Self::new(plan, &admission);
         assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
-        Self { plan: Arc::new(plan.clone()), record, approval: None }
+        run
     }
 
     /// Admits a run of one call for acme with the trace context `trace`.
-    pub(crate) async fn start_in_trace<S: Store>(store: &S, request: &str, trace: TraceContext) -> Self {
+    pub async fn start_in_trace<S: Store>(store: &S, request: &str, trace: TraceContext) -> Self {
         let plan = calls(1);
         let mut admission = admission("acme", request, &plan);
         admission.decision.record.trace = Some(trace);
@@ -55,7 +63,7 @@ impl Run {
     }
 
     /// Admits a run of one call for acme at `now`, about `record`.
-    pub(crate) async fn start_with_record<S: Store>(
+    pub async fn start_with_record<S: Store>(
         store: &S,
         request: &str,
         record: Option<&str>,
@@ -68,45 +76,55 @@ impl Run {
         Self::admit(store, Admission { decision, input: Payload::Inline(input), hold: None }, &plan).await
     }
 
-    pub(crate) fn decide<C: Command>(&self, command: C) -> (Decision, C::Output) {
+    pub fn decide<C: Command>(&self, command: C) -> (Decision, C::Output) {
         self.decide_at(NOON, command)
     }
 
     /// The domain's decision on `command` at `now`.
-    pub(crate) fn decide_at<C: Command>(&self, now: Timestamp, command: C) -> (Decision, C::Output) {
+    pub fn decide_at<C: Command>(&self, now: Timestamp, command: C) -> (Decision, C::Output) {
+        self.decide_with(stamp(now), command)
+    }
+
+    /// The domain's decision on `command` with this stamp.
+    pub fn decide_with<C: Command>(&self, stamp: Stamp, command: C) -> (Decision, C::Output) {
         let mut draft =
-            Draft::new(self.record.clone(), &self.plan, stamp(now)).with_approval(self.approval.clone());
+            Draft::new(self.record.clone(), &self.plan, stamp).with_approval(self.approval.clone());
         let answer = command.decide(&mut draft).expect("the domain accepts the command");
         (draft.close(), answer)
     }
 
     /// Decides `command` and commits the decision.
-    pub(crate) async fn commit<S: Store, C: Command>(&mut self, store: &S, command: C) -> C::Output {
+    pub async fn commit<S: Store, C: Command>(&mut self, store: &S, command: C) -> C::Output {
         let (decision, answer) = self.decide(command);
-        self.record = decision.record.clone();
-        self.approval = decision.approvals.last().cloned().or(self.approval.take());
+        self.apply(&decision);
         assert_eq!(store.commit(decision).await.unwrap(), Write::Committed);
         answer
     }
 
+    /// The state after `decision`.
+    pub fn apply(&mut self, decision: &Decision) {
+        self.record = decision.record.clone();
+        self.approval = decision.approvals.last().cloned().or(self.approval.take());
+    }
+
     /// Claims the current step for the effect `key`.
-    pub(crate) async fn claim<S: Store>(&mut self, store: &S, key: &str) -> Grant {
+    pub async fn claim<S: Store>(&mut self, store: &S, key: &str) -> Grant {
         granted(self.commit(store, claim(key, None)).await)
     }
 
     /// Claims the current step and finishes it with `output`.
-    pub(crate) async fn work<S: Store>(&mut self, store: &S, key: &str, output: Value) {
+    pub async fn work<S: Store>(&mut self, store: &S, key: &str, output: Value) {
         let grant = self.claim(store, key).await;
         self.commit(store, finish(grant, output)).await;
     }
 
-    pub(crate) fn key(&self) -> &RunKey {
+    pub fn key(&self) -> &RunKey {
         &self.record.key
     }
 }
 
 /// The grant of a claim that must have been granted.
-pub(crate) fn granted(claimed: ClaimResult) -> Grant {
+pub fn granted(claimed: ClaimResult) -> Grant {
     match claimed {
         ClaimResult::Granted(grant) => *grant,
         other => unreachable!("the claim was not granted: {other:?}"),
@@ -114,30 +132,35 @@ pub(crate) fn granted(claimed: ClaimResult) -> Grant {
 }
 
 /// A claim of the effect `key`; `receipt` is its current receipt.
-pub(crate) fn claim(key: &str, receipt: Option<Receipt>) -> Claim {
+pub fn claim(key: &str, receipt: Option<Receipt>) -> Claim {
+    Claim { receipt, ..claim_of(action(key), Ruling::Allow) }
+}
+
+/// A claim of `action`, on which the policy rules.
+pub fn claim_of(action: Action, ruling: Ruling) -> Claim {
     Claim {
         owner: WorkerId::new("worker").unwrap(),
         lease: Millis::secs(30),
-        action: action(key),
-        receipt,
+        action,
+        receipt: None,
         abandoned: false,
-        assessment: Some(Assessment { verdict: verdict(Ruling::Allow), observed: None }),
+        assessment: Some(Assessment { verdict: verdict(ruling), observed: None }),
     }
 }
 
 /// A claim of the effect `key` that needs an approval.
-pub(crate) fn claim_needing_approval(key: &str) -> Claim {
-    let verdict = verdict(Ruling::NeedsApproval(ApprovalRequirement::default()));
-    Claim { assessment: Some(Assessment { verdict, observed: None }), ..claim(key, None) }
+pub fn claim_needing_approval(key: &str) -> Claim {
+    claim_of(action(key), Ruling::NeedsApproval(ApprovalRequirement::default()))
 }
 
-fn verdict(ruling: Ruling) -> Verdict {
-    let reasons = vec![Reason::runtime("conformance", "test verdict")];
+/// A verdict with one reason.
+pub fn verdict(ruling: Ruling) -> Verdict {
+    let reasons = vec![Reason::runtime("test", "test verdict")];
     Verdict { ruling, reasons, policy: Digest::of_bytes(b"policy") }
 }
 
 /// A person approves `approval`.
-pub(crate) fn approve(approval: Approval) -> RecordVote {
+pub fn approve(approval: Approval) -> RecordVote {
     RecordVote {
         tenant: Tenant::new(approval.run.tenant.clone()),
         approval,
@@ -148,7 +171,8 @@ pub(crate) fn approve(approval: Approval) -> RecordVote {
     }
 }
 
-fn action(key: &str) -> Action {
+/// A write to an external record, under the effect `key`.
+pub fn action(key: &str) -> Action {
     Action {
         tool: tool(),
         contract: 1,
@@ -165,7 +189,7 @@ fn action(key: &str) -> Action {
 }
 
 /// The granted step succeeds with `output`.
-pub(crate) fn finish(grant: Grant, output: Value) -> Finish {
+pub fn finish(grant: Grant, output: Value) -> Finish {
     Finish {
         fence: grant.fence,
         fingerprint: Fingerprint::of(&output),
@@ -179,7 +203,7 @@ pub(crate) fn finish(grant: Grant, output: Value) -> Finish {
 }
 
 /// The delivery `id` of the event [`event`], not seen before.
-pub(crate) fn signal(id: &str) -> DeliverSignal {
+pub fn signal(id: &str) -> DeliverSignal {
     let body = json!({ "delivery": id });
     let signal = Signal {
         id: signal_id(id),
@@ -193,17 +217,18 @@ pub(crate) fn signal(id: &str) -> DeliverSignal {
 }
 
 /// The first commit of a run of `plan`.
-pub(crate) fn admission(owner: &str, request: &str, plan: &Plan) -> Admission {
+pub fn admission(owner: &str, request: &str, plan: &Plan) -> Admission {
     admission_with(owner, request, plan, json!({ "request": request }))
 }
 
 /// Like `admission`, with a given input.
-pub(crate) fn admission_with(owner: &str, request: &str, plan: &Plan, input: Value) -> Admission {
+pub fn admission_with(owner: &str, request: &str, plan: &Plan, input: Value) -> Admission {
     let command = admit_command(owner, request, &input);
     Admission { decision: admit(command, plan, stamp(NOON)), input: Payload::Inline(input), hold: None }
 }
 
-fn admit_command(owner: &str, request: &str, input: &Value) -> Admit {
+/// The command that starts a run.
+pub fn admit_command(owner: &str, request: &str, input: &Value) -> Admit {
     Admit {
         tenant: tenant(owner),
         workspace: WorkspaceId::new("main").unwrap(),
@@ -215,30 +240,31 @@ fn admit_command(owner: &str, request: &str, input: &Value) -> Admit {
     }
 }
 
-fn stamp(now: Timestamp) -> Stamp {
+/// A stamp with an operation id of its own.
+pub fn stamp(now: Timestamp) -> Stamp {
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let op = OpId::new(&format!("op-{}", WRITES.fetch_add(1, Ordering::Relaxed))).unwrap();
     Stamp { op, now, by: Initiator::new(Cause::System, "worker") }
 }
 
 /// A plan of `count` calls, each with a rollback.
-pub(crate) fn calls(count: usize) -> Plan {
+pub fn calls(count: usize) -> Plan {
     plan(&vec![Work::Call(call()); count])
 }
 
 /// A plan that calls a tool, waits for [`event`], and calls a tool.
-pub(crate) fn call_then_wait() -> Plan {
+pub fn call_then_wait() -> Plan {
     let wait = Work::Wait { event: event(), timeout: Millis::hours(1), on_timeout: OnTimeout::Fail };
     plan(&[Work::Call(call()), wait, Work::Call(call())])
 }
 
 /// A plan of `works`, in order.
-pub(crate) fn plan(works: &[Work]) -> Plan {
+pub fn plan(works: &[Work]) -> Plan {
     let steps = works.iter().enumerate().map(|(seq, work)| step(&format!("step-{seq}"), work)).collect();
-    Plan::new(WorkflowName::new("conformance").unwrap(), Environment::Dev, steps)
+    Plan::new(WorkflowName::new("test").unwrap(), Environment::Dev, steps)
 }
 
-pub(crate) fn step(id: &str, work: &Work) -> PlannedStep {
+pub fn step(id: &str, work: &Work) -> PlannedStep {
     PlannedStep {
         retry: RetryPolicy { attempts: 3, backoff: Backoff::Exponential { base: BACKOFF }, cap: BACKOFF },
         rollback: matches!(work, Work::Call(_)).then(|| Undo::Call(call())),
@@ -254,34 +280,25 @@ fn tool() -> ToolName {
     ToolName::new("http.request").unwrap()
 }
 
-pub(crate) fn tenant(name: &str) -> TenantId {
+pub fn tenant(name: &str) -> TenantId {
     TenantId::new(name).unwrap()
 }
 
 /// The key of an effect, or of a request to start a run.
-pub(crate) fn effect(name: &str) -> IdempotencyKey {
+pub fn effect(name: &str) -> IdempotencyKey {
     IdempotencyKey::new(name).unwrap()
 }
 
-/// The number of messages in all queues.
-pub(crate) async fn messages<S: Store>(store: &S) -> u64 {
-    let mut messages = 0;
-    for queue in QueueName::ALL {
-        messages += store.depth(queue).await.unwrap();
-    }
-    messages
-}
-
 /// A message that advances `run`.
-pub(crate) fn advance(run: &RunKey) -> Outgoing {
+pub fn advance(run: &RunKey) -> Outgoing {
     Outgoing { run: run.clone(), queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) }
 }
 
 /// The event that the plans here wait for.
-pub(crate) fn event() -> EventName {
+pub fn event() -> EventName {
     EventName::new("change.approved").unwrap()
 }
 
-pub(crate) fn signal_id(name: &str) -> SignalId {
+pub fn signal_id(name: &str) -> SignalId {
     SignalId::new(name).unwrap()
 }

@@ -1,0 +1,88 @@
+//! Tools of the tests.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
+use domain::{Action, EffectClass, Failure, FieldChange, IdempotencyKey, Reversibility, ToolName};
+use serde_json::json;
+use tokio::sync::Notify;
+
+/// The action of a step that reads. A tool changes what is different.
+pub fn action(tool: ToolName, ask: ProposalRequest<'_>) -> Action {
+    let key = IdempotencyKey::for_step(&tool, &ask.run.run, ask.step);
+    Action {
+        tool,
+        contract: 1,
+        class: EffectClass::ReadOnly,
+        reversibility: Reversibility::NoEffect,
+        target: "outside".to_owned(),
+        key: if ask.undo { key.undo() } else { key },
+        key_retention: None,
+        changes: Vec::new(),
+        destructive: false,
+        estimate_microusd: None,
+        fields: ask.fields,
+    }
+}
+
+/// A record in an external system: its value, and how often it was written.
+#[derive(Debug, Default)]
+pub struct ExternalRecord {
+    pub says: Mutex<String>,
+    pub writes: AtomicU32,
+    pub refuses: AtomicBool,
+    /// While set, a write waits for `go`.
+    pub waits: AtomicBool,
+    pub go: Notify,
+}
+
+/// The tool `test.set`. It sets the record to the field `to`, if the record still has the value that was observed. The
+/// field `key` replaces the idempotency key.
+#[derive(Debug)]
+pub struct SetRecord(pub Arc<ExternalRecord>);
+
+#[async_trait]
+impl Tool for SetRecord {
+    fn name(&self) -> ToolName {
+        "test.set".parse().unwrap()
+    }
+
+    async fn observe(&self, _ask: &ProposalRequest<'_>) -> Observed {
+        Observed::Found(json!(*self.0.says.lock().unwrap()))
+    }
+
+    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let (before, after) = (ask.observed.cloned(), ask.fields["to"].clone());
+        let undo = ask.undo;
+        let mut action = action(self.name(), ask);
+        if let Some(key) = action.fields["key"].as_str() {
+            let key: IdempotencyKey = key.parse().unwrap();
+            action.key = if undo { key.undo() } else { key };
+        }
+        Ok(Action {
+            class: EffectClass::CompareAndSet,
+            reversibility: Reversibility::Inverse,
+            target: "the record".to_owned(),
+            changes: vec![FieldChange { field: "says".to_owned(), before, after }],
+            ..action
+        })
+    }
+
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
+        if self.0.waits.load(Ordering::Relaxed) {
+            self.0.go.notified().await;
+        }
+        let change = &call.action.changes[0];
+        let mut says = self.0.says.lock().unwrap();
+        let before = json!(*says);
+        if self.0.refuses.load(Ordering::Relaxed) || Some(&before) != change.before.as_ref() {
+            return ToolOutcome::Terminal(Failure::new("CONFLICT", "the record has changed"));
+        }
+        change.after.as_str().unwrap().clone_into(&mut says);
+        self.0.writes.fetch_add(1, Ordering::Relaxed);
+        let inverse = json!({ "tool": "test.set", "with": { "to": before } });
+        ToolOutcome::Done(ToolResult { inverse: Some(inverse), ..ToolResult::default() })
+    }
+}
