@@ -3,36 +3,20 @@
 
 use std::sync::Arc;
 
-use connectors::{ConnectorSettings, HostAllowList};
 use countersign_engine::{
-    AcceptResult, AdvanceResult, Engine, EngineError, EngineParts, InboundEvent, StartOutcome, StartResult,
-    StartRun, Timing,
+    AcceptResult, AdvanceResult, Engine, EngineError, InboundEvent, StartOutcome, StartResult, StartRun,
 };
-use domain::{
-    Cause, Digest, InboxEntry, InboxStatus, Initiator, Job, Millis, Plan, QueueName, Refusal, RunKey, Source,
-    TenantId, WorkspaceId,
-};
+use domain::{InboxEntry, InboxStatus, Job, Millis, Plan, QueueName, Refusal, RunKey, WorkspaceId};
 use serde_json::{Value, json};
-use store::{Inbox as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock};
+use store::{Inbox as _, Ledger as _, Queue as _, SqliteStore};
+use testkit::{acme, ada};
 
-fn engine_on(store: &Arc<SqliteStore>, me: &str) -> Arc<Engine<SqliteStore>> {
-    Arc::new(Engine::new(EngineParts {
-        store: Arc::clone(store),
-        tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
-        clock: Arc::new(SystemClock),
-        me: me.parse().unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    }))
+fn engine_on(store: &SqliteStore, me: &str) -> Arc<Engine<SqliteStore>> {
+    Arc::new(testkit::engine().standard_tools().me(me).on(store.clone()))
 }
 
 fn engine() -> Arc<Engine<SqliteStore>> {
-    engine_on(&Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()), "w")
-}
-
-fn acme() -> TenantId {
-    "acme".parse().unwrap()
+    engine_on(&testkit::memory(), "w")
 }
 
 fn plan(name: &str, on_conflict: &str) -> Plan {
@@ -61,28 +45,14 @@ fn request(key: &str, ticket: &str, on_conflict: &str) -> StartRun {
     }
 }
 
-fn ada() -> Initiator {
-    Initiator::new(Cause::User, "ada")
-}
-
 async fn end(engine: &Engine<SqliteStore>, run: &RunKey) {
     engine.tenant_handle(&run.tenant, &ada()).cancel(&run.run, "enough").await.unwrap();
 }
 
 async fn event(engine: &Engine<SqliteStore>, key: &str, on_conflict: &str) -> AcceptResult {
-    engine.tenant_handle(&acme(), &ada()).apply(&plan("triage", on_conflict)).await.unwrap();
-    let event = InboundEvent {
-        tenant: acme(),
-        key: key.parse().unwrap(),
-        source: Source::ServiceNow,
-        topic: None,
-        record: None,
-        proof: Digest::of_bytes(key.as_bytes()),
-        dedupe_key: None,
-        body: about("INC1"),
-        start_request: None,
-    };
-    engine.admission().accept(event).await.unwrap()
+    engine.apply(&acme(), &plan("triage", on_conflict), ada()).await.unwrap();
+    let event = InboundEvent { topic: None, ..testkit::event(key, about("INC1")) };
+    engine.accept(event).await.unwrap()
 }
 
 async fn status(engine: &Engine<SqliteStore>, accepted: &AcceptResult) -> InboxStatus {
@@ -314,7 +284,7 @@ async fn a_run_without_a_valid_key_is_not_started() {
 /// However many requests arrive at once, through however many processes, one run is active.
 #[tokio::test]
 async fn of_many_concurrent_requests_one_holds_the_key() {
-    let store = Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap());
+    let store = testkit::memory();
     let engines: Vec<_> = (0..4).map(|n| engine_on(&store, &format!("w-{n}"))).collect();
     let starts = (0..16).map(|n| {
         let engine = Arc::clone(&engines[n % engines.len()]);

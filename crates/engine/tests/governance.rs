@@ -1,94 +1,26 @@
 //! Verdicts and approvals: what they allow, and what invalidates them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
-use countersign_engine::{AdvanceLimits, Engine, EngineParts, EvidenceSigner, StartRun, Timing, VoteRequest};
+use countersign_engine::{AdvanceLimits, Engine, StartRun, VoteRequest};
 use domain::tenant::Caps;
 use domain::{
-    Action, Approval, ApprovalStatus, Cause, Channel, Digest, EffectClass, Failure, FieldChange,
-    IdempotencyKey, Initiator, Job, Live, Millis, QueueName, Refusal, Reversibility, RunKey, RunStatus,
-    Tenant, ToolName,
+    Approval, ApprovalStatus, Cause, Digest, Initiator, Job, Live, Millis, QueueName, Refusal, RunKey,
+    RunStatus, Tenant,
 };
-use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::{
-    Governance as _, Intercept, Intercepted, Ledger as _, Queue as _, SqliteOptions, SqliteStore, Store,
-    StoreCall, StoreError, SystemClock,
+    Governance as _, Intercept, Intercepted, Ledger as _, Queue as _, SqliteStore, Store, StoreCall,
+    StoreError,
 };
-use tokio::sync::Notify;
-
-/// A record in an external system: its value, and how often it was written.
-#[derive(Default)]
-struct Outside {
-    says: Mutex<String>,
-    writes: AtomicU32,
-    refuses: AtomicBool,
-    /// While set, a write waits.
-    waits: AtomicBool,
-    go: Notify,
-}
-
-/// Sets the record, if it still has the value that was observed.
-struct SetIt(Arc<Outside>);
-
-#[async_trait]
-impl Tool for SetIt {
-    fn name(&self) -> ToolName {
-        "test.set".parse().unwrap()
-    }
-
-    async fn observe(&self, _ask: &ProposalRequest<'_>) -> Observed {
-        Observed::Found(json!(*self.0.says.lock().unwrap()))
-    }
-
-    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let own = || IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
-        let key = ask.fields["key"].as_str().map_or_else(own, |key| key.parse().unwrap());
-        let change = FieldChange {
-            field: "says".to_owned(),
-            before: ask.observed.cloned(),
-            after: ask.fields["to"].clone(),
-        };
-        Ok(Action {
-            tool: self.name(),
-            contract: 1,
-            class: EffectClass::CompareAndSet,
-            reversibility: Reversibility::Inverse,
-            target: "the record".to_owned(),
-            key: if ask.undo { key.undo() } else { key },
-            key_retention: None,
-            changes: vec![change],
-            destructive: false,
-            estimate_microusd: None,
-            fields: ask.fields,
-        })
-    }
-
-    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
-        if self.0.waits.load(Ordering::Relaxed) {
-            self.0.go.notified().await;
-        }
-        let change = &call.action.changes[0];
-        let mut says = self.0.says.lock().unwrap();
-        let before = json!(*says);
-        if self.0.refuses.load(Ordering::Relaxed) || Some(&before) != change.before.as_ref() {
-            return ToolOutcome::Terminal(Failure::new("CONFLICT", "the record has changed"));
-        }
-        change.after.as_str().unwrap().clone_into(&mut says);
-        self.0.writes.fetch_add(1, Ordering::Relaxed);
-        let inverse = json!({ "tool": "test.set", "with": { "to": before } });
-        ToolOutcome::Done(ToolResult { inverse: Some(inverse), ..ToolResult::default() })
-    }
-}
+use testkit::{ExternalRecord, SetRecord, memory, signing_key, start, vote};
 
 struct TestEnv {
     engine: Engine<SqliteStore>,
-    outside: Arc<Outside>,
+    outside: Arc<ExternalRecord>,
     run: RunKey,
 }
 
@@ -96,41 +28,15 @@ const TWO_SETS: &str = "steps:\n  - { id: a, tool: test.set, with: { to: one }, 
 
 const SHARED: &str = "workflow: w\nversion: 1\nenvironment: dev\nsteps:\n  - { id: a, tool: test.set, with: { to: one, key: 'shared:1' } }\n";
 
-async fn begin(engine: &Engine<SqliteStore>, key: &str, source: &str) -> RunKey {
-    let names = engine.tools().names().cloned().collect();
-    let request = StartRun {
-        tenant: "acme".parse().unwrap(),
-        workspace: "main".parse().unwrap(),
-        plan: workflow::parse(source, &names).unwrap(),
-        trigger_kind: "test".to_owned(),
-        record: None,
-        key: key.parse().unwrap(),
-        input: json!({}),
-        by: Initiator::new(Cause::User, "ada"),
-    };
-    engine.admission().start(request).await.unwrap().run
-}
-
-fn engine_on<S: Store>(store: S, outside: &Arc<Outside>) -> Engine<S> {
-    Engine::new(EngineParts {
-        store: Arc::new(store),
-        tools: ToolRegistry::default().with(SetIt(Arc::clone(outside))),
-        clock: Arc::new(SystemClock),
-        me: "w".parse().unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: Some(EvidenceSigner {
-            key: Arc::new(SigningKey::from_seed([1; 32])),
-            origin: "test".to_owned(),
-        }),
-    })
+fn engine_on<S: Store>(store: S, outside: &Arc<ExternalRecord>) -> Engine<S> {
+    testkit::engine().tool(SetRecord(Arc::clone(outside))).signed().on(store)
 }
 
 impl TestEnv {
     async fn start(head: &str, steps: &str) -> Self {
-        let outside = Arc::new(Outside::default());
-        let engine = engine_on(SqliteStore::memory(SqliteOptions::default()).unwrap(), &outside);
-        let run = begin(&engine, "k", &format!("workflow: w\nversion: 1\n{head}\n{steps}")).await;
+        let outside = Arc::new(ExternalRecord::default());
+        let engine = engine_on(memory(), &outside);
+        let run = start(&engine, &format!("workflow: w\nversion: 1\n{head}\n{steps}"), "k").await;
         Self { engine, outside, run }
     }
 
@@ -139,28 +45,18 @@ impl TestEnv {
     }
 
     async fn walk_of(&self, run: &RunKey) -> RunStatus {
-        Box::pin(self.engine.execution().advance(run, &(), AdvanceLimits::default())).await.unwrap();
-        self.engine.store().load(run).await.unwrap().unwrap().status
+        testkit::advance(&self.engine, run).await
     }
 
     async fn asked(&self) -> Vec<Approval> {
-        self.engine.store().approvals(&self.run).await.unwrap()
+        testkit::approvals(&self.engine, &self.run).await
     }
 
     async fn approve(
         &self,
         person: &str,
     ) -> Result<domain::command::VoteResult, countersign_engine::EngineError> {
-        let asked = self.asked().await.pop().unwrap();
-        let reply = VoteRequest {
-            approval: asked.id,
-            subject: Some(asked.subject.hash()),
-            person: person.parse().unwrap(),
-            approve: true,
-            reason: String::new(),
-            through: Channel::CommandLine,
-        };
-        Box::pin(self.engine.governance().answer(&self.run.tenant, reply)).await
+        testkit::approve(&self.engine, &self.run, person).await
     }
 
     async fn settle(&self, change: impl FnOnce(&mut Tenant)) {
@@ -306,7 +202,7 @@ async fn undo_uses_receipts_and_both_runs_have_evidence() {
     Box::pin(env.engine.execution().advance(&undo.run, &(), AdvanceLimits::default())).await.unwrap();
 
     assert_eq!(env.outside.says.lock().unwrap().as_str(), "");
-    let key = SigningKey::from_seed([1; 32]).public();
+    let key = signing_key().public();
     for run in [&env.run, &undo.run] {
         env.engine.operations().build_evidence(run).await.unwrap();
         let (recorded, bytes) = env.engine.operations().evidence(run).await.unwrap();
@@ -338,14 +234,14 @@ async fn a_redelivered_message_requests_missing_evidence() {
 #[tokio::test]
 async fn each_run_keeps_its_own_receipt_of_a_shared_effect() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
-    let [first, second] = ["first", "second"].map(|key| begin(&env.engine, key, SHARED));
+    let [first, second] = ["first", "second"].map(|key| start(&env.engine, SHARED, key));
     let (first, second) = (first.await, second.await);
     env.outside.refuses.store(true, Ordering::Relaxed);
     assert_eq!(env.walk_of(&first).await, RunStatus::FailedTerminal);
     env.outside.refuses.store(false, Ordering::Relaxed);
     assert_eq!(env.walk_of(&second).await, RunStatus::Succeeded);
 
-    let key = SigningKey::from_seed([1; 32]).public();
+    let key = signing_key().public();
     for (run, state) in [(&first, "failed"), (&second, "done")] {
         env.engine.operations().build_evidence(run).await.unwrap();
         let (_, bytes) = env.engine.operations().evidence(run).await.unwrap();
@@ -409,14 +305,7 @@ async fn two_people_who_answer_at_once_are_both_heard() {
     let env = TestEnv::start("environment: dev", high).await;
     env.advance().await;
     let asked = env.asked().await.pop().unwrap();
-    let reply = |person: &str| VoteRequest {
-        approval: asked.id.clone(),
-        subject: None,
-        person: person.parse().unwrap(),
-        approve: true,
-        reason: String::new(),
-        through: Channel::CommandLine,
-    };
+    let reply = |person: &str| VoteRequest { subject: None, ..vote(&asked, person) };
     let store = env.engine.store().as_ref().clone();
     let faster = Faster { other: Mutex::new(Some((over(store.clone()), reply("grace")))) };
     let slower = over(Intercepted::new(store, faster));
@@ -430,15 +319,7 @@ async fn two_people_who_answer_at_once_are_both_heard() {
 }
 
 fn over<S: Store>(store: S) -> Engine<S> {
-    Engine::new(EngineParts {
-        store: Arc::new(store),
-        tools: ToolRegistry::default(),
-        clock: Arc::new(SystemClock),
-        me: "other".parse().unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    })
+    testkit::engine().me("other").on(store)
 }
 
 #[tokio::test]
@@ -457,24 +338,20 @@ async fn an_undo_that_failed_can_be_tried_again() {
 #[tokio::test]
 async fn somebody_without_a_name_starts_nothing() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
-    let names = env.engine.tools().names().cloned().collect();
-    let request = StartRun {
-        tenant: "acme".parse().unwrap(),
-        workspace: "main".parse().unwrap(),
-        plan: workflow::parse(&format!("workflow: w\nversion: 1\n{TWO_SETS}"), &names).unwrap(),
-        trigger_kind: "test".to_owned(),
-        record: None,
-        key: "another".parse().unwrap(),
-        input: json!({}),
-        by: Initiator::new(Cause::User, "ada@corp"),
-    };
-    let refused = env.engine.admission().start(request).await;
+    let source = format!(
+        "workflow: w
+version: 1
+{TWO_SETS}"
+    );
+    let by = Initiator::new(Cause::User, "ada@corp");
+    let request = StartRun { by, ..testkit::request(&env.engine, &source, "another") };
+    let refused = env.engine.start(request).await;
     assert!(matches!(refused, Err(countersign_engine::EngineError::NotAPerson { .. })));
 }
 
 /// A store in which the other run ends directly after its receipt was read.
 struct EndsMeanwhile {
-    outside: Arc<Outside>,
+    outside: Arc<ExternalRecord>,
     store: SqliteStore,
     other: RunKey,
 }
@@ -498,7 +375,7 @@ impl Intercept for EndsMeanwhile {
 #[tokio::test]
 async fn what_another_run_says_as_it_ends_is_heard() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
-    let [first, second] = ["first", "second"].map(|key| begin(&env.engine, key, SHARED));
+    let [first, second] = ["first", "second"].map(|key| start(&env.engine, SHARED, key));
     let (first, second) = (first.await, second.await);
     let (outside, store) = (&env.outside, env.engine.store());
     outside.waits.store(true, Ordering::Relaxed);

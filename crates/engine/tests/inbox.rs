@@ -1,32 +1,17 @@
 //! An accepted event starts its run, once.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use connectors::{ConnectorSettings, HostAllowList};
-use countersign_engine::{AcceptResult, Engine, EngineError, EngineParts, InboundEvent, StartRun, Timing};
+use countersign_engine::{AcceptResult, Engine, EngineError, StartRun};
 use domain::inbox::TRIES_MAX;
-use domain::{
-    Cause, Digest, InboxStatus, Initiator, Job, Millis, QueueName, Refusal, Source, TenantId, WorkspaceId,
-};
+use domain::{Cause, InboxStatus, Initiator, Job, Millis, QueueName, Refusal, WorkspaceId};
 use serde_json::{Value, json};
-use store::{Delivery, Inbox as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock};
+use store::{Delivery, Inbox as _, Ledger as _, Queue as _, SqliteStore};
+use testkit::{acme, event, plan};
 
 fn engine() -> Engine<SqliteStore> {
-    Engine::new(EngineParts {
-        store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
-        clock: Arc::new(SystemClock),
-        me: "w".parse().unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    })
-}
-
-fn acme() -> TenantId {
-    "acme".parse().unwrap()
+    testkit::engine().standard_tools().build()
 }
 
 fn workflow_of(name: &str, version: u32, trigger: &str) -> String {
@@ -42,20 +27,16 @@ async fn apply(
     version: u32,
     trigger: &str,
 ) -> Result<(), EngineError> {
-    let names = engine.tools().names().cloned().collect();
-    let plan = workflow::parse(&workflow_of(name, version, trigger), &names).unwrap();
-    engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ada")).apply(&plan).await.map(drop)
+    let plan = plan(engine, &workflow_of(name, version, trigger));
+    engine.apply(&acme(), &plan, Initiator::new(Cause::User, "ada")).await.map(drop)
 }
 
 #[tokio::test]
 async fn who_put_a_version_to_use_first_is_remembered() {
     let engine = engine();
-    let names = engine.tools().names().cloned().collect();
-    let plan = |version| workflow::parse(&workflow_of("triage", version, URGENT), &names).unwrap();
-    let first =
-        engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ada")).apply(&plan(1)).await.unwrap();
-    let again =
-        engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ci")).apply(&plan(1)).await.unwrap();
+    let plan = |version| plan(&engine, &workflow_of("triage", version, URGENT));
+    let first = engine.apply(&acme(), &plan(1), Initiator::new(Cause::User, "ada")).await.unwrap();
+    let again = engine.apply(&acme(), &plan(1), Initiator::new(Cause::User, "ci")).await.unwrap();
     assert_eq!((again.by.id.as_str(), &again), ("ada", &first));
     let next =
         engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ci")).apply(&plan(2)).await.unwrap();
@@ -63,20 +44,6 @@ async fn who_put_a_version_to_use_first_is_remembered() {
         engine.tenant_handle(&acme(), &first.by).versions(&first.workflow).await.unwrap(),
         [next, first]
     );
-}
-
-fn event(key: &str, body: Value) -> InboundEvent {
-    InboundEvent {
-        tenant: acme(),
-        key: key.parse().unwrap(),
-        source: Source::ServiceNow,
-        topic: Some("incident".to_owned()),
-        record: None,
-        proof: Digest::of_bytes(key.as_bytes()),
-        dedupe_key: None,
-        body,
-        start_request: None,
-    }
 }
 
 fn urgent() -> Value {
@@ -121,17 +88,13 @@ async fn a_redelivered_event_starts_one_run() {
 async fn an_unannounced_run_is_announced_on_reprocessing() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
-    let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
-    let names = engine.tools().names().cloned().collect();
+    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
     let request = StartRun {
-        tenant: acme(),
         workspace: WorkspaceId::default(),
-        plan: workflow::parse(&workflow_of("triage", 1, URGENT), &names).unwrap(),
         trigger_kind: "servicenow".to_owned(),
-        record: None,
-        key: "sn:1".parse().unwrap(),
         input: urgent(),
         by: Initiator::new(Cause::Webhook, "servicenow"),
+        ..testkit::request(&engine, &workflow_of("triage", 1, URGENT), "sn:1")
     };
     engine.admission().start(request).await.unwrap();
     for lost in walks(&engine).await {

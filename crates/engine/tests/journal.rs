@@ -1,57 +1,32 @@
 //! The log events and metrics of runs.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
-use connectors::{ConnectorSettings, HostAllowList};
-use countersign_engine::{AdvanceLimits, Engine, EngineParts, StartResult, StartRun, Timing, metrics};
+use countersign_engine::{AdvanceLimits, Engine, StartResult, StartRun, metrics};
 use domain::{Cause, Initiator, RunKey};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
-use store::{SqliteOptions, SqliteStore, SystemClock};
+use store::SqliteStore;
+use testkit::CapturedLog;
+use tracing::Level;
 use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::fmt::MakeWriter;
 
 /// The captured log.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
-}
+struct Lines(CapturedLog);
 
 impl Lines {
     /// Captures until the guard is dropped.
     fn listen() -> (Self, DefaultGuard) {
-        let lines = Self::default();
-        let listening = tracing_subscriber::fmt().json().with_writer(lines.clone()).finish();
-        (lines, tracing::subscriber::set_default(listening))
+        let (log, guard) = CapturedLog::capture(Level::INFO);
+        (Self(log), guard)
     }
 
     fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        self.0.text()
     }
 
     /// The fields of the lines with an event, in order.
     fn events(&self) -> Vec<Value> {
-        let text = self.text();
-        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["fields"].clone());
+        let lines = self.0.fields().into_iter();
         lines.filter(|fields| fields["event"].is_string()).collect()
     }
 
@@ -61,15 +36,7 @@ impl Lines {
 }
 
 fn engine() -> Engine<SqliteStore> {
-    Engine::new(EngineParts {
-        store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
-        clock: Arc::new(SystemClock),
-        me: "test".parse().unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    })
+    testkit::engine().standard_tools().build()
 }
 
 async fn start(engine: &Engine<SqliteStore>) -> StartResult {
@@ -77,18 +44,12 @@ async fn start(engine: &Engine<SqliteStore>) -> StartResult {
 }
 
 async fn start_for(engine: &Engine<SqliteStore>, tenant: &str) -> StartResult {
-    let names = engine.tools().names().cloned().collect();
     let source = "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: transform, with: { value: '${ trigger.word }' } }\n  \
                   - { id: b, tool: transform, with: { value: 2 } }\n";
     let request = StartRun {
         tenant: tenant.parse().unwrap(),
-        workspace: "main".parse().unwrap(),
-        plan: workflow::parse(source, &names).unwrap(),
-        trigger_kind: "test".to_owned(),
-        record: None,
-        key: "test:1".parse().unwrap(),
         input: json!({ "word": "xyzzy" }),
-        by: Initiator::new(Cause::User, "ada"),
+        ..testkit::request(engine, source, "test:1")
     };
     engine.admission().start(request).await.unwrap()
 }

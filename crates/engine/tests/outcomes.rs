@@ -6,17 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
-use countersign_engine::{AdvanceLimits, Engine, EngineParts, StartRun, Timing};
+use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
+use countersign_engine::{AdvanceLimits, Engine, Timing};
 use domain::{
-    Action, Cause, EffectClass, Failure, IdempotencyKey, Initiator, Millis, QueueName, Reversibility,
-    RunRecord, RunStatus, ToolName,
+    Action, EffectClass, Failure, Millis, QueueName, Reversibility, RunRecord, RunStatus, ToolName,
 };
 use serde_json::json;
-use store::{
-    Intercept, Intercepted, Ledger as _, Queue as _, SqliteOptions, SqliteStore, Store, StoreCall,
-    StoreError, SystemClock,
-};
+use store::{Intercepted, Ledger as _, Queue as _, Store, StoreError};
+use testkit::{Fault, Faults, memory, request};
 use tokio::time::Instant;
 
 /// Longer than any wait in these tests.
@@ -49,19 +46,8 @@ impl Tool for Post {
         } else {
             (EffectClass::CompareAndSet, Reversibility::Inverse)
         };
-        Ok(Action {
-            tool: self.name(),
-            contract: 1,
-            class,
-            reversibility,
-            target: "the board".to_owned(),
-            key: IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step),
-            key_retention: None,
-            changes: Vec::new(),
-            destructive: false,
-            estimate_microusd: None,
-            fields: ask.fields,
-        })
+        let target = "the board".to_owned();
+        Ok(Action { class, reversibility, target, ..testkit::action(self.name(), ask) })
     }
 
     async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
@@ -95,35 +81,14 @@ impl Post {
 }
 
 fn engine_on<S: Store>(store: S, tool: Post) -> Engine<S> {
-    Engine::new(EngineParts {
-        store: Arc::new(store),
-        tools: ToolRegistry::default().with(tool),
-        clock: Arc::new(SystemClock),
-        me: "w".parse().unwrap(),
-        timing: Timing { heartbeat: Millis(100), lease: Millis::secs(3), ..Timing::default() },
-        notifier: None,
-        evidence_signer: None,
-    })
-}
-
-fn request<S: Store>(engine: &Engine<S>, workflow: &str) -> StartRun {
-    let names = engine.tools().names().cloned().collect();
-    StartRun {
-        tenant: "acme".parse().unwrap(),
-        workspace: "main".parse().unwrap(),
-        plan: workflow::parse(workflow, &names).unwrap(),
-        trigger_kind: "test".to_owned(),
-        record: None,
-        key: "k".parse().unwrap(),
-        input: json!({}),
-        by: Initiator::new(Cause::User, "ada"),
-    }
+    let timing = Timing { heartbeat: Millis(100), lease: Millis::secs(3), ..Timing::default() };
+    testkit::engine().tool(tool).timing(timing).on(store)
 }
 
 /// Starts a run of `workflow` and advances it to its end.
 async fn walked<S: Store>(engine: &Engine<S>, workflow: &str) -> RunRecord {
-    let run = engine.admission().start(request(engine, workflow)).await.unwrap().run;
-    let walk = Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default()));
+    let run = engine.start(request(engine, workflow, "k")).await.unwrap().run;
+    let walk = Box::pin(engine.advance(&run, &(), AdvanceLimits::default()));
     tokio::time::timeout(PATIENCE, walk).await.unwrap().unwrap();
     engine.store().load(&run).await.unwrap().unwrap()
 }
@@ -131,27 +96,18 @@ async fn walked<S: Store>(engine: &Engine<S>, workflow: &str) -> RunRecord {
 #[tokio::test]
 async fn an_outcome_does_not_wait_for_a_slow_observation() {
     let (tool, posted, asked) = Post::new();
-    let engine = engine_on(SqliteStore::memory(SqliteOptions::default()).unwrap(), tool);
+    let engine = engine_on(memory(), tool);
     assert_eq!(walked(&engine, TWO_POSTS).await.status, RunStatus::Succeeded);
     assert_eq!((posted.load(Ordering::Relaxed), asked.load(Ordering::Relaxed)), (2, 2));
 }
 
 /// A store that fails this many calls to store a payload.
-struct KeepsNothing(AtomicU32);
-
-impl Intercept for KeepsNothing {
-    type State = ();
-
-    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
-        let left = |left: u32| left.checked_sub(1);
-        let ails = site.name == "blobs.put_blob"
-            && self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok();
-        if ails { Err(StoreError::Busy { doing: site.name }) } else { Ok(()) }
-    }
-
-    async fn after(&self, (): ()) -> Result<(), StoreError> {
-        Ok(())
-    }
+fn keeps_nothing(calls: u32) -> Faults {
+    let calls = AtomicU32::new(calls);
+    Faults::at("blobs.put", move || {
+        let left = calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if left.is_ok() { Fault::Fail(StoreError::Busy { doing: "blobs.put" }) } else { Fault::None }
+    })
 }
 
 const LONG_ANSWER: &str = "\
@@ -169,8 +125,7 @@ const BUSY_FOR: u32 = 12;
 #[tokio::test]
 async fn a_read_that_cannot_be_stored_uses_no_attempt() {
     let (tool, read, _) = Post::new();
-    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
-    let engine = engine_on(Intercepted::new(store, KeepsNothing(AtomicU32::new(BUSY_FOR))), tool);
+    let engine = engine_on(Intercepted::new(memory(), keeps_nothing(BUSY_FOR)), tool);
     let once =
         LONG_ANSWER.replace("letters: 100000 }", "letters: 100000, reads: true }, retry: { attempts: 1 }");
     assert_eq!(walked(&engine, &once).await.status, RunStatus::Succeeded);
@@ -178,70 +133,39 @@ async fn a_read_that_cannot_be_stored_uses_no_attempt() {
 }
 
 /// A store that does not answer the first commit after the tool has started.
-struct Hangs {
-    posted: Arc<AtomicU32>,
-    hung: AtomicBool,
-}
-
-impl Intercept for Hangs {
-    type State = ();
-
-    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
-        let posts = site.name == "ledger.commit" && self.posted.load(Ordering::Relaxed) > 0;
-        if posts && !self.hung.swap(true, Ordering::Relaxed) {
-            std::future::pending::<()>().await;
-        }
-        Ok(())
-    }
-
-    async fn after(&self, (): ()) -> Result<(), StoreError> {
-        Ok(())
-    }
+fn hangs(posted: &Arc<AtomicU32>) -> Faults {
+    let (posted, hung) = (Arc::clone(posted), AtomicBool::new(false));
+    Faults::at("ledger.commit", move || {
+        let posts = posted.load(Ordering::Relaxed) > 0;
+        if posts && !hung.swap(true, Ordering::Relaxed) { Fault::Hang } else { Fault::None }
+    })
 }
 
 #[tokio::test]
 async fn an_outcome_survives_a_hanging_lease_renewal() {
     let (tool, posted, _) = Post::new();
     let tool = Post { takes: Duration::from_millis(500), ..tool };
-    let hangs = Hangs { posted: Arc::clone(&posted), hung: AtomicBool::new(false) };
-    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
-    let engine = engine_on(Intercepted::new(store, hangs), tool);
+    let engine = engine_on(Intercepted::new(memory(), hangs(&posted)), tool);
     assert_eq!(walked(&engine, LONG_ANSWER).await.status, RunStatus::Succeeded);
     assert_eq!(posted.load(Ordering::Relaxed), 1, "it was posted once");
 }
 
 /// A store that is slow for the first commit, and may never answer another.
-struct Slow {
-    takes: Duration,
-    silent: bool,
-    first: AtomicBool,
-}
-
-impl Intercept for Slow {
-    type State = ();
-
-    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
-        if site.name == "ledger.commit" && !self.first.swap(true, Ordering::Relaxed) {
-            tokio::time::sleep(self.takes).await;
-        } else if site.name == "ledger.commit" && self.silent {
-            std::future::pending::<()>().await;
-        }
-        Ok(())
-    }
-
-    async fn after(&self, (): ()) -> Result<(), StoreError> {
-        Ok(())
-    }
+fn slow(takes: Duration, silent: bool) -> Faults {
+    let first = AtomicBool::new(true);
+    Faults::at("ledger.commit", move || match first.swap(false, Ordering::Relaxed) {
+        true => Fault::Delay(takes),
+        false if silent => Fault::Hang,
+        false => Fault::None,
+    })
 }
 
 /// A run whose step takes a minute, on a store that takes this long to grant a lease of three seconds.
 async fn granted_after(takes: Duration, silent: bool) -> (RunStatus, u32, Duration) {
     let (tool, posted, _) = Post::new();
     let tool = Post { takes: Duration::from_mins(1), ..tool };
-    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
-    let slow = Slow { takes, silent, first: AtomicBool::new(false) };
-    let engine = engine_on(Intercepted::new(store, slow), tool);
-    let run = engine.admission().start(request(&engine, LONG_ANSWER)).await.unwrap().run;
+    let engine = engine_on(Intercepted::new(memory(), slow(takes, silent)), tool);
+    let run = engine.start(request(&engine, LONG_ANSWER, "k")).await.unwrap().run;
     let begun = Instant::now();
     Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
     let status = engine.store().load(&run).await.unwrap().unwrap().status;
@@ -264,26 +188,17 @@ async fn an_expired_lease_is_renewed_before_the_tool_starts() {
 }
 
 /// A store that admits a run and loses the first reply.
-struct LosesTheReply(AtomicBool);
-
-impl Intercept for LosesTheReply {
-    type State = bool;
-
-    async fn before(&self, site: &StoreCall) -> Result<bool, StoreError> {
-        Ok(site.name == "ledger.admit" && !self.0.swap(true, Ordering::Relaxed))
-    }
-
-    async fn after(&self, lost: bool) -> Result<(), StoreError> {
-        if lost { Err(StoreError::Unknown { doing: "begin a run" }) } else { Ok(()) }
-    }
+fn loses_the_reply() -> Faults {
+    let first = AtomicBool::new(true);
+    let lose = move || if first.swap(false, Ordering::Relaxed) { Fault::LoseReply } else { Fault::None };
+    Faults::at("ledger.admit", lose)
 }
 
 #[tokio::test]
 async fn a_lost_admit_reply_still_announces_the_run() {
     let (tool, ..) = Post::new();
-    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
-    let engine = engine_on(Intercepted::new(store, LosesTheReply(AtomicBool::new(false))), tool);
-    engine.admission().start(request(&engine, TWO_POSTS)).await.unwrap();
+    let engine = engine_on(Intercepted::new(memory(), loses_the_reply()), tool);
+    engine.start(request(&engine, TWO_POSTS, "k")).await.unwrap();
     // The embedded store kept the first message with the run; this is the second one.
     assert_eq!(engine.store().depth(QueueName::Steps).await.unwrap(), 2);
 }
@@ -291,8 +206,7 @@ async fn a_lost_admit_reply_still_announces_the_run() {
 #[tokio::test]
 async fn an_outcome_survives_a_failing_output_write() {
     let (tool, posted, _) = Post::new();
-    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
-    let engine = engine_on(Intercepted::new(store, KeepsNothing(AtomicU32::new(BUSY_FOR))), tool);
+    let engine = engine_on(Intercepted::new(memory(), keeps_nothing(BUSY_FOR)), tool);
     assert_eq!(walked(&engine, LONG_ANSWER).await.status, RunStatus::Succeeded);
     assert_eq!(posted.load(Ordering::Relaxed), 1);
 }

@@ -1,41 +1,19 @@
 //! Commands on runs.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
-
-use connectors::{ConnectorSettings, HostAllowList};
-use countersign_engine::{Engine, EngineError, EngineParts, StartRun, Timing};
+use countersign_engine::{Engine, EngineError, StartRun};
 use domain::command::CancelResult;
-use domain::{Cause, IdempotencyKey, Initiator, Refusal, RunKey, RunStatus, TenantId, WorkerId, WorkspaceId};
+use domain::{Cause, Initiator, Refusal, RunKey, RunStatus};
 use serde_json::{Value, json};
-use store::{Ledger as _, SqliteOptions, SqliteStore, SystemClock};
+use store::{Ledger as _, SqliteStore};
 
 fn engine() -> Engine<SqliteStore> {
-    Engine::new(EngineParts {
-        store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
-        clock: Arc::new(SystemClock),
-        me: WorkerId::new("test").unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    })
+    testkit::engine().standard_tools().build()
 }
 
 async fn start(engine: &Engine<SqliteStore>, input: Value) -> Result<RunKey, EngineError> {
-    let names = engine.tools().names().cloned().collect();
-    let source = "workflow: w\nversion: 1\nsteps: [{ id: a, tool: transform, with: { value: 1 } }]\n";
-    let request = StartRun {
-        tenant: TenantId::new("acme").unwrap(),
-        workspace: WorkspaceId::new("main").unwrap(),
-        plan: workflow::parse(source, &names).unwrap(),
-        trigger_kind: "test".to_owned(),
-        record: None,
-        key: IdempotencyKey::new("test:1").unwrap(),
-        input,
-        by: Initiator::new(Cause::User, "ada"),
-    };
-    engine.admission().start(request).await.map(|started| started.run)
+    let request = StartRun { input, ..testkit::request(engine, testkit::TRANSFORM, "test:1") };
+    engine.start(request).await.map(|started| started.run)
 }
 
 #[tokio::test]

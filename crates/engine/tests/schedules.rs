@@ -2,16 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use connectors::{ConnectorSettings, HostAllowList};
-use countersign_engine::{Engine, EngineParts, StartRun, SweepResult, Timing};
-use domain::{Cause, InboxEntry, InboxStatus, Initiator, Plan, RunKey, TenantId, Timestamp};
+use countersign_engine::{Engine, SweepResult};
+use domain::{Cause, InboxEntry, InboxStatus, Initiator, RunKey, Timestamp};
 use serde_json::json;
-use store::{
-    Clock, Intercept, Intercepted, Ledger as _, SqliteOptions, SqliteStore, Store, StoreCall, StoreError,
-};
+use store::{Clock as _, Intercepted, Ledger as _, Store, StoreError};
+use testkit::{Fault, Faults, TestClock, acme, memory};
 
 /// 2026-01-01, a Thursday, at noon UTC.
 const NOON: i64 = 1_767_268_800_000;
@@ -19,109 +16,38 @@ const NOON: i64 = 1_767_268_800_000;
 const MINUTE: i64 = 60_000;
 
 #[derive(Clone)]
-struct Hands(Arc<AtomicI64>);
+struct Hands(TestClock);
 
 impl Hands {
     fn at(minutes: i64) -> Self {
-        Self(Arc::new(AtomicI64::new(NOON + minutes * MINUTE)))
+        Self(TestClock::at(Timestamp(NOON + minutes * MINUTE)))
     }
 
     fn set(&self, minutes: i64) {
-        self.0.store(NOON + minutes * MINUTE, Ordering::SeqCst);
-    }
-}
-
-impl Clock for Hands {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
+        self.0.set(Timestamp(NOON + minutes * MINUTE));
     }
 }
 
 /// Dies before a workflow is rescheduled.
-struct DiesThen;
-
-impl Intercept for DiesThen {
-    type State = ();
-
-    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
-        match site.name {
-            "inbox.reschedule" => Err(StoreError::broken("reschedule a workflow", "dead")),
-            _ => Ok(()),
-        }
-    }
-
-    async fn after(&self, (): ()) -> Result<(), StoreError> {
-        Ok(())
-    }
+fn dies_then() -> Faults {
+    Faults::at("inbox.reschedule", || Fault::Fail(StoreError::broken("reschedule a workflow", "dead")))
 }
 
 /// Cannot send unsent messages.
-#[derive(Clone, Copy)]
-enum CannotSend {
-    /// Fails.
-    Broken,
-    /// Never replies.
-    Hangs,
-}
-
-impl Intercept for CannotSend {
-    type State = ();
-
-    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
-        match site.name {
-            "ledger.flush" => match self {
-                Self::Broken => Err(StoreError::broken("flush the outbox", "damaged")),
-                Self::Hangs => std::future::pending().await,
-            },
-            _ => Ok(()),
-        }
-    }
-
-    async fn after(&self, (): ()) -> Result<(), StoreError> {
-        Ok(())
-    }
+fn cannot_send(hangs: bool) -> Faults {
+    Faults::at("ledger.flush", move || match hangs {
+        true => Fault::Hang,
+        false => Fault::Fail(StoreError::broken("flush the outbox", "damaged")),
+    })
 }
 
 /// Slow commits.
-struct Slow;
-
-impl Intercept for Slow {
-    type State = ();
-
-    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
-        if site.name == "ledger.commit" {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-        Ok(())
-    }
-
-    async fn after(&self, (): ()) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
-
-fn memory() -> SqliteStore {
-    SqliteStore::memory(SqliteOptions::default()).unwrap()
+fn slow() -> Faults {
+    Faults::at("ledger.commit", || Fault::Delay(Duration::from_secs(1)))
 }
 
 fn engine_on<S: Store>(store: S, clock: &Hands) -> Arc<Engine<S>> {
-    Arc::new(Engine::new(EngineParts {
-        store: Arc::new(store),
-        tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
-        clock: Arc::new(clock.clone()),
-        me: "w".parse().unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    }))
-}
-
-fn acme() -> TenantId {
-    "acme".parse().unwrap()
-}
-
-fn plan(source: &str) -> Plan {
-    workflow::parse(source, &["transform".parse().unwrap()].into()).unwrap()
+    Arc::new(testkit::engine().standard_tools().clock(clock.0.clone()).on(store))
 }
 
 async fn apply<S: Store>(engine: &Engine<S>, version: u32, cron: &str) {
@@ -130,7 +56,7 @@ async fn apply<S: Store>(engine: &Engine<S>, version: u32, cron: &str) {
          trigger: {{ schedule: {{ cron: '{cron}', time_zone: Europe/Berlin }} }}\n\
          steps:\n  - {{ id: a, tool: transform, with: {{ value: '${{ trigger.scheduled_at }}' }} }}\n"
     );
-    engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ada")).apply(&plan(&source)).await.unwrap();
+    testkit::apply(engine, &source).await;
 }
 
 async fn sweep<S: Store>(engine: &Engine<S>) -> u32 {
@@ -198,7 +124,7 @@ async fn a_crash_before_rescheduling_starts_one_run() {
     let engine = engine_on(store.clone(), &clock);
     apply(&engine, 1, "0 * * * *").await;
     clock.set(61);
-    let dies = engine_on(Intercepted::new(store, DiesThen), &clock);
+    let dies = engine_on(Intercepted::new(store, dies_then()), &clock);
     assert_eq!(sweep(&dies).await, 0);
     assert_eq!(status(&engine, "2026-01-01T13:00Z").await, Some(InboxStatus::Started));
     let first = engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap();
@@ -231,8 +157,8 @@ async fn a_new_version_takes_over_the_due_time() {
 async fn a_failing_outbox_does_not_stop_the_sweep() {
     tokio::time::pause();
     for (trouble, said) in [
-        (CannotSend::Broken, "flush the outbox"),
-        (CannotSend::Hangs, "send unsent messages: the store is busy"),
+        (cannot_send(false), "flush the outbox"),
+        (cannot_send(true), "send unsent messages: the store is busy"),
     ] {
         let clock = Hands::at(0);
         let engine = engine_on(Intercepted::new(memory(), trouble), &clock);
@@ -247,28 +173,16 @@ async fn a_failing_outbox_does_not_stop_the_sweep() {
         clock.set(70);
         assert_eq!(sweep().await, said);
         let run = engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap().unwrap();
-        assert!(run.due_at > Some(clock.now()), "it was woken: {:?}", run.due_at);
+        assert!(run.due_at > Some(clock.0.now()), "it was woken: {:?}", run.due_at);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_sweep_out_of_time_leaves_the_rest_due() {
     let clock = Hands::at(0);
-    let engine = engine_on(Intercepted::new(memory(), Slow), &clock);
+    let engine = engine_on(Intercepted::new(memory(), slow()), &clock);
     for n in 0..20 {
-        let request = StartRun {
-            tenant: acme(),
-            workspace: "main".parse().unwrap(),
-            plan: plan(
-                "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: transform, with: { value: 1 } }\n",
-            ),
-            trigger_kind: "test".to_owned(),
-            record: None,
-            key: format!("k{n}").parse().unwrap(),
-            input: json!({}),
-            by: Initiator::new(Cause::User, "ada"),
-        };
-        engine.admission().start(request).await.unwrap();
+        testkit::start(&engine, testkit::TRANSFORM, &format!("k{n}")).await;
     }
     // No worker advances them, and by now they are due.
     clock.set(10);
