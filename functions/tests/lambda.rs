@@ -12,7 +12,7 @@ use engine::Engine;
 use ingress::slack::SlackInstallations;
 use ingress::webhook::WebhookAuth;
 use serde_json::{Value, json};
-use store::{Queue as _, SqliteOptions, SqliteStore};
+use store::{Queue as _, SqliteStore};
 
 const SOURCES: &str = "- { tenant: acme, source: webhook, scheme: hmac, secret: HOOK }";
 const SYSTEMS: &str = "slack: { base_url: 'http://127.0.0.1:9', token_env: TOKEN, channel: C0APPROVALS,\n  \
@@ -23,7 +23,7 @@ fn secret(name: &str) -> String {
 }
 
 fn engine() -> Engine<SqliteStore> {
-    lambda::engine(SqliteStore::memory(SqliteOptions::default()).unwrap(), "ingress").unwrap()
+    lambda::engine(testkit::memory(), "ingress").unwrap()
 }
 
 fn webhook_auth() -> WebhookAuth {

@@ -6,17 +6,11 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use connectors::{ConnectorSettings, HostAllowList};
-use countersign_worker::{CancellationToken, Worker, WorkerSettings};
-use domain::{Cause, Digest, Initiator, Job, Plan, QueueName, RunKey, RunStatus, Source};
-use engine::{Engine, EngineParts, EvidenceSigner, InboundEvent, StartRun, Timing};
-use evidence::SigningKey;
+use domain::{Job, RunKey, RunStatus};
+use engine::{Engine, StartRun};
 use serde_json::json;
-use store::{
-    Archive as _, Intercept, Intercepted, Ledger as _, Queue as _, SqliteOptions, SqliteStore, StoreCall,
-    StoreError,
-};
-use support::Virtual;
+use store::{Archive as _, Intercepted, Ledger as _, SqliteStore, StoreError};
+use testkit::{Fault, Faults, TestClock};
 
 const STEPS: &str = "steps:\n  - { id: a, tool: transform, with: { value: '${ trigger.n }' } }\n";
 
@@ -34,38 +28,29 @@ enum Ails {
     Damaged,
 }
 
-/// Fails calls whose names start with one of these.
-#[derive(Clone)]
-struct Ailing(Arc<Mutex<(Ails, &'static [&'static str])>>);
+/// Which calls fail, and how.
+type Ailing = Arc<Mutex<(Ails, &'static [&'static str])>>;
 
-impl Intercept for Ailing {
-    type State = ();
-
-    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
-        let (ails, calls) = *self.0.lock().unwrap();
-        let doing = site.name;
+fn faults(ailing: &Ailing) -> Faults {
+    let ailing = Arc::clone(ailing);
+    Faults::new(move |call| {
+        let (ails, calls) = *ailing.lock().unwrap();
+        let doing = call.name;
         if !calls.iter().any(|call| doing.starts_with(call)) {
-            return Ok(());
+            return Fault::None;
         }
         match ails {
-            Ails::Nothing => Ok(()),
-            Ails::Busy => Err(StoreError::Busy { doing }),
-            Ails::NoReply => Err(StoreError::Unknown { doing }),
-            Ails::Slow => {
-                tokio::time::sleep(Duration::from_secs(6)).await;
-                Err(StoreError::Unknown { doing })
-            }
-            Ails::Damaged => Err(StoreError::broken(doing, "not what was written")),
+            Ails::Nothing => Fault::None,
+            Ails::Busy => Fault::Fail(StoreError::Busy { doing }),
+            Ails::NoReply => Fault::Fail(StoreError::Unknown { doing }),
+            Ails::Slow => Fault::FailAfter(Duration::from_secs(6), StoreError::Unknown { doing }),
+            Ails::Damaged => Fault::Fail(StoreError::broken(doing, "not what was written")),
         }
-    }
-
-    async fn after(&self, (): ()) -> Result<(), StoreError> {
-        Ok(())
-    }
+    })
 }
 
 struct TestEnv {
-    engine: Arc<Engine<Intercepted<SqliteStore, Ailing>>>,
+    engine: Arc<Engine<Intercepted<SqliteStore, Faults>>>,
     ailing: Ailing,
     /// The same store without faults.
     store: SqliteStore,
@@ -73,81 +58,54 @@ struct TestEnv {
 
 impl TestEnv {
     fn set() -> Self {
-        let clock = Arc::new(Virtual::begin());
-        let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
-        let store = SqliteStore::memory(options).unwrap();
-        let ailing = Ailing(Arc::new(Mutex::new((Ails::Nothing, ALL))));
-        let key = Arc::new(SigningKey::from_seed([7; 32]));
-        let engine = Arc::new(Engine::new(EngineParts {
-            store: Arc::new(Intercepted::new(store.clone(), ailing.clone())),
-            tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
-            clock,
-            me: "w".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: Some(EvidenceSigner { key, origin: "test".to_owned() }),
-        }));
+        let ailing = Arc::new(Mutex::new((Ails::Nothing, ALL)));
+        let builder = testkit::engine().standard_tools().clock(TestClock::runtime()).signed();
+        let store = builder.memory();
+        let engine = Arc::new(builder.on(Intercepted::new(store.clone(), faults(&ailing))));
         Self { engine, ailing, store }
     }
 
     /// From now on these calls fail.
     fn ails(&self, ails: Ails, calls: &'static [&'static str]) {
-        *self.ailing.0.lock().unwrap() = (ails, calls);
+        *self.ailing.lock().unwrap() = (ails, calls);
     }
 
     fn recovers(&self) {
         self.ails(Ails::Nothing, ALL);
     }
 
-    fn plan(&self, head: &str) -> Plan {
-        let names = self.engine.tools().names().cloned().collect();
-        workflow::parse(&format!("workflow: w\nversion: 1\n{head}{STEPS}"), &names).unwrap()
-    }
-
     async fn start(&self) -> RunKey {
-        let request = StartRun {
-            tenant: "acme".parse().unwrap(),
-            workspace: "main".parse().unwrap(),
-            plan: self.plan(""),
-            trigger_kind: "test".to_owned(),
-            record: None,
-            key: "k".parse().unwrap(),
-            input: json!({ "n": 1 }),
-            by: Initiator::new(Cause::User, "anna"),
-        };
-        self.engine.admission().start(request).await.unwrap().run
+        let source = format!(
+            "workflow: w
+version: 1
+{STEPS}"
+        );
+        let request = StartRun { input: json!({ "n": 1 }), ..testkit::request(&self.engine, &source, "k") };
+        self.engine.start(request).await.unwrap().run
     }
 
     /// A webhook arrives that starts a run.
     async fn arrives(&self) -> RunKey {
-        let plan = self.plan("trigger: { servicenow: { table: incident } }\n");
-        let tenant = "acme".parse().unwrap();
-        self.engine.tenant_handle(&tenant, &Initiator::new(Cause::User, "ada")).apply(&plan).await.unwrap();
-        let event = InboundEvent {
-            tenant,
-            key: "sn:1".parse().unwrap(),
-            source: Source::ServiceNow,
-            topic: Some("incident".to_owned()),
-            record: None,
-            proof: Digest::of_bytes(b"sn:1"),
-            dedupe_key: None,
-            body: json!({ "n": 1 }),
-            start_request: None,
-        };
-        self.engine.admission().accept(event).await.unwrap().run
+        let trigger = "trigger: { servicenow: { table: incident } }";
+        testkit::apply(
+            &self.engine,
+            &format!(
+                "workflow: w
+version: 1
+{trigger}
+{STEPS}"
+            ),
+        )
+        .await;
+        let event = testkit::event("sn:1", json!({ "n": 1 }));
+        self.engine.accept(event).await.unwrap().run
     }
 
     /// Runs a worker for this long.
     async fn work(&self, mins: u64) {
-        let shutdown = CancellationToken::new();
-        let settings = WorkerSettings::default();
-        let worker = Worker::new(Arc::clone(&self.engine), settings, "w".parse().unwrap(), shutdown.clone());
-        let working = tokio::spawn(worker.run());
-        tokio::time::sleep(Duration::from_mins(mins)).await;
-        shutdown.cancel();
-        let finished = working.await.unwrap();
+        let finished = support::work(&self.engine, Duration::from_mins(mins)).await;
         // A worker that waits for a slow failure at shutdown is cut off.
-        assert!(finished || self.ailing.0.lock().unwrap().0 == Ails::Slow);
+        assert!(finished || self.ailing.lock().unwrap().0 == Ails::Slow);
     }
 
     async fn status(&self, run: &RunKey) -> Option<RunStatus> {
@@ -155,16 +113,11 @@ impl TestEnv {
     }
 
     async fn dead(&self) -> Vec<Job> {
-        let letters = self.store.dead_letters(10).await.unwrap();
-        letters.into_iter().map(|letter| letter.job).collect()
+        testkit::dead_letters(&self.store).await
     }
 
     async fn messages(&self) -> u64 {
-        let mut messages = 0;
-        for queue in QueueName::ALL {
-            messages += self.store.depth(queue).await.unwrap();
-        }
-        messages
+        testkit::messages(&self.store).await
     }
 }
 

@@ -9,20 +9,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
-use countersign_worker::{CancellationToken, Worker, WorkerSettings};
+use countersign_worker::{CancellationToken, WorkerSettings};
 use domain::command::Certainty;
 use domain::{
-    Action, Approval, Cause, Channel, EffectClass, Failure, FieldChange, IdempotencyKey, Initiator, Live,
-    QueueName, Reversibility, RunKey, RunRecord, RunStatus, ToolName,
+    Action, Cause, EffectClass, Failure, FieldChange, Initiator, Live, Reversibility, RunKey, RunRecord,
+    RunStatus, ToolName,
 };
-use engine::{
-    Backout, DispatchScope, DispatchState, Engine, EngineError, EngineParts, EvidenceSigner,
-    STOP_VISIBLE_AFTER, StartRun, Timing, VoteRequest,
-};
-use evidence::SigningKey;
+use engine::{Backout, DispatchScope, DispatchState, Engine, EngineError, STOP_VISIBLE_AFTER, StartRun};
 use serde_json::{Value, json};
-use store::{Governance as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore};
-use support::Virtual;
+use store::{Governance as _, SqliteStore};
+use testkit::{TestClock, ada};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -59,21 +55,13 @@ impl Tool for Slow {
     }
 
     fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
-        let field = "done".to_owned();
-        let change = FieldChange { field, before: None, after: json!(!ask.undo) };
+        let change = FieldChange { field: "done".to_owned(), before: None, after: json!(!ask.undo) };
         Ok(Action {
-            tool: self.name(),
-            contract: 1,
             class: self.class,
             reversibility: Reversibility::Compensable,
-            target: "outside".to_owned(),
-            key: if ask.undo { key.undo() } else { key },
-            key_retention: None,
             changes: vec![change],
-            destructive: false,
-            estimate_microusd: None,
             fields: json!({ "undo": ask.undo }),
+            ..testkit::action(self.name(), ask)
         })
     }
 
@@ -98,14 +86,10 @@ impl Tool for Slow {
 }
 
 struct TestEnv {
-    store: Arc<SqliteStore>,
-    clock: Arc<Virtual>,
+    store: SqliteStore,
+    clock: TestClock,
     outside: Arc<Outside>,
     engine: Arc<Engine<SqliteStore>>,
-}
-
-fn ada() -> Initiator {
-    Initiator::new(Cause::User, "ada")
 }
 
 fn acme() -> DispatchScope {
@@ -123,30 +107,18 @@ fn three() -> String {
 
 impl TestEnv {
     fn set() -> Self {
-        let clock = Arc::new(Virtual::begin());
-        let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
-        let store = Arc::new(SqliteStore::memory(options).unwrap());
+        let clock = TestClock::runtime();
+        let store = testkit::engine().clock(clock.clone()).memory();
         let outside = Arc::new(Outside::default());
         let engine = Self::process(&store, &clock, &outside);
         Self { store, clock, outside, engine }
     }
 
-    fn process(
-        store: &Arc<SqliteStore>,
-        clock: &Arc<Virtual>,
-        outside: &Arc<Outside>,
-    ) -> Arc<Engine<SqliteStore>> {
+    fn process(store: &SqliteStore, clock: &TestClock, outside: &Arc<Outside>) -> Arc<Engine<SqliteStore>> {
         let slow = |class| Slow { outside: Arc::clone(outside), class };
-        let key = Arc::new(SigningKey::from_seed([7; 32]));
-        Arc::new(Engine::new(EngineParts {
-            store: Arc::clone(store),
-            tools: ToolRegistry::default().with(slow(EffectClass::NativeKey)).with(slow(EffectClass::Opaque)),
-            clock: clock.clone(),
-            me: "w".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: Some(EvidenceSigner { key, origin: "test".to_owned() }),
-        }))
+        let tools =
+            ToolRegistry::default().with(slow(EffectClass::NativeKey)).with(slow(EffectClass::Opaque));
+        Arc::new(testkit::engine().tools(tools).clock(clock.clone()).signed().on(store.clone()))
     }
 
     /// An engine of another process, with its own caches.
@@ -155,38 +127,29 @@ impl TestEnv {
     }
 
     async fn start(&self, tenant: &str, key: &str, steps: &str) -> RunKey {
-        let names = self.engine.tools().names().cloned().collect();
-        let source = format!("workflow: w\nversion: 1\nenvironment: dev\nsteps:\n{steps}");
-        let request = StartRun {
-            tenant: tenant.parse().unwrap(),
-            workspace: "main".parse().unwrap(),
-            plan: workflow::parse(&source, &names).unwrap(),
-            trigger_kind: "test".to_owned(),
-            key: key.parse().unwrap(),
-            record: None,
-            input: json!({}),
-            by: Initiator::new(Cause::User, "anna"),
-        };
-        self.engine.admission().start(request).await.unwrap().run
+        let source = format!(
+            "workflow: w
+version: 1
+environment: dev
+steps:
+{steps}"
+        );
+        let tenant = tenant.parse().unwrap();
+        let request = StartRun { tenant, ..testkit::request(&self.engine, &source, key) };
+        self.engine.start(request).await.unwrap().run
     }
 
     fn employ(&self) -> (CancellationToken, JoinHandle<bool>) {
-        let shutdown = CancellationToken::new();
-        let settings = WorkerSettings::default();
-        let worker = Worker::new(Arc::clone(&self.engine), settings, "w".parse().unwrap(), shutdown.clone());
-        (shutdown, tokio::spawn(worker.run()))
+        support::employ(&self.engine, WorkerSettings::default())
     }
 
     /// Runs a worker for this long.
     async fn work(&self, length: Duration) {
-        let (shutdown, working) = self.employ();
-        sleep(length).await;
-        shutdown.cancel();
-        assert!(working.await.unwrap());
+        assert!(support::work(&self.engine, length).await);
     }
 
     async fn record(&self, run: &RunKey) -> RunRecord {
-        self.store.load(run).await.unwrap().unwrap()
+        testkit::record(&self.engine, run).await
     }
 
     async fn status(&self, run: &RunKey) -> RunStatus {
@@ -198,21 +161,17 @@ impl TestEnv {
     }
 
     async fn messages(&self) -> u64 {
-        let mut messages = 0;
-        for queue in QueueName::ALL {
-            messages += self.store.depth(queue).await.unwrap();
-        }
-        messages
+        testkit::messages(&self.store).await
     }
 
     async fn dead(&self) -> usize {
-        self.store.dead_letters(10).await.unwrap().len()
+        testkit::dead_letters(&self.store).await.len()
     }
 
     /// The evidence of a run verifies, and contains this text about its end.
     async fn proves(&self, run: &RunKey, words: &str) {
-        let (_, bytes) = self.engine.operations().evidence(run).await.unwrap();
-        let verified = evidence::verify(&bytes, &SigningKey::from_seed([7; 32]).public()).unwrap();
+        let (_, bytes) = self.engine.evidence(run).await.unwrap();
+        let verified = evidence::verify(&bytes, &testkit::signing_key().public()).unwrap();
         let bundle = serde_json::to_string(verified.bundle()).unwrap();
         assert!(bundle.contains(words), "{bundle}");
     }
@@ -324,16 +283,7 @@ async fn votes_are_recorded_while_dispatch_is_stopped() {
     env.work(Duration::from_secs(1)).await;
     env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     sleep(STOP_VISIBLE_AFTER.std()).await;
-    let asked: Vec<Approval> = env.store.approvals(&run).await.unwrap();
-    let reply = VoteRequest {
-        approval: asked[0].id.clone(),
-        subject: Some(asked[0].subject.hash()),
-        person: "grace".parse().unwrap(),
-        approve: true,
-        reason: String::new(),
-        through: Channel::CommandLine,
-    };
-    env.engine.governance().answer(&run.tenant, reply).await.unwrap();
+    testkit::approve(&env.engine, &run, "grace").await.unwrap();
     env.work(Duration::from_mins(30)).await;
     assert_eq!((env.status(&run).await, env.begun()), (RunStatus::Running, 0));
     env.elsewhere().operations().start_dispatch(&acme(), &ada()).await.unwrap();

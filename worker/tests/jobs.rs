@@ -3,28 +3,18 @@
 
 mod support;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use connectors::ToolRegistry;
-use countersign_worker::{CancellationToken, Worker, WorkerSettings};
 use domain::tenant::Person;
 use domain::{
-    Approval, ApprovalId, Card, Cause, Channel, Initiator, Job, Millis, Outgoing, QueueName, RunKey, Tenant,
-    Timestamp, ToolName, TraceContext,
+    Approval, ApprovalId, Card, Job, Millis, Outgoing, QueueName, RunKey, Tenant, Timestamp, TraceContext,
 };
-use engine::{
-    Again, ApprovalNotifier, Engine, EngineParts, Notifier, NotifyFailure, StartRun, Timing, VoteRequest,
-};
-use serde_json::json;
-use store::{Governance as _, Queue as _, SqliteOptions, SqliteStore, trace};
-use support::Virtual;
-
-const ASKS: &str =
-    "workflow: w\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
+use engine::{Again, ApprovalNotifier, Engine, Notifier, NotifyFailure};
+use store::{Governance as _, Queue as _, SqliteStore, trace};
+use testkit::TestClock;
 
 /// Slack, as a fake notifier.
 #[derive(Default)]
@@ -56,62 +46,27 @@ struct TestEnv {
 
 impl TestEnv {
     async fn set(people: &[&str], notifier: Notifier) -> Self {
-        let clock = Arc::new(Virtual::begin());
-        let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
-        let engine = Engine::new(EngineParts {
-            store: Arc::new(SqliteStore::memory(options).unwrap()),
-            tools: ToolRegistry::default(),
-            clock,
-            me: "w".parse().unwrap(),
-            timing: Timing::default(),
-            notifier,
-            evidence_signer: None,
-        });
+        let engine = testkit::engine().clock(TestClock::runtime()).notifier(notifier).build();
         let mut tenant = Tenant::new("acme".parse().unwrap());
         let known = |name: &&str| (name.parse().unwrap(), Person { slack: Some(format!("T0:{name}")) });
         tenant.people.extend(people.iter().map(known));
         engine.store().put_tenant(tenant).await.unwrap();
-        let request = StartRun {
-            tenant: "acme".parse().unwrap(),
-            workspace: "main".parse().unwrap(),
-            plan: workflow::parse(ASKS, &BTreeSet::<ToolName>::new()).unwrap(),
-            trigger_kind: "test".to_owned(),
-            record: None,
-            key: "k".parse().unwrap(),
-            input: json!({}),
-            by: Initiator::new(Cause::User, "anna"),
-        };
-        let run = engine.admission().start(request).await.unwrap().run;
+        let run = testkit::start(&engine, testkit::ASK, "k").await;
         Self { engine: Arc::new(engine), run }
     }
 
     /// Runs a worker for this long.
     async fn work(&self, mins: u64) {
-        let shutdown = CancellationToken::new();
-        let settings = WorkerSettings::default();
-        let worker = Worker::new(Arc::clone(&self.engine), settings, "w".parse().unwrap(), shutdown.clone());
-        let working = tokio::spawn(worker.run());
-        tokio::time::sleep(Duration::from_mins(mins)).await;
-        shutdown.cancel();
-        assert!(working.await.unwrap());
+        assert!(support::work(&self.engine, Duration::from_mins(mins)).await);
     }
 
     /// Approves the run's request.
     async fn approve(&self, person: &str) {
-        let asked = self.engine.store().approvals(&self.run).await.unwrap().pop().unwrap();
-        let reply = VoteRequest {
-            approval: asked.id,
-            subject: None,
-            person: person.parse().unwrap(),
-            approve: true,
-            reason: String::new(),
-            through: Channel::CommandLine,
-        };
-        self.engine.governance().answer(&self.run.tenant, reply).await.unwrap();
+        testkit::approve(&self.engine, &self.run, person).await.unwrap();
     }
 
     async fn dead(&self) -> usize {
-        self.engine.store().dead_letters(10).await.unwrap().len()
+        testkit::dead_letters(self.engine.store().as_ref()).await.len()
     }
 
     async fn waiting(&self) -> u64 {

@@ -6,67 +6,29 @@ use std::time::Duration;
 
 use connectors::{ConnectorSettings, HostAllowList};
 use countersign_worker::{CancellationToken, Concurrency, Worker, WorkerSettings};
-use domain::{
-    Cause, IdempotencyKey, Initiator, Job, Millis, Outgoing, QueueName, RunKey, RunStatus, TenantId,
-    WorkerId, WorkspaceId,
-};
-use engine::{Engine, EngineParts, StartRun, Timing};
-use serde_json::json;
-use store::{Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock};
+use domain::{Job, Millis, Outgoing, QueueName, RunKey, RunStatus, WorkerId};
+use engine::Engine;
+use store::{Ledger as _, Queue as _, SqliteStore};
+use testkit::{HttpStub, TRANSFORM, eventually, start};
 
 fn me() -> WorkerId {
     WorkerId::new("test").unwrap()
 }
 
 fn engine() -> Engine<SqliteStore> {
-    Engine::new(EngineParts {
-        store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: connectors::standard_tools(
-            HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] },
-            ConnectorSettings::default(),
-        ),
-        clock: Arc::new(SystemClock),
-        me: me(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    })
-}
-
-async fn start(engine: &Engine<SqliteStore>) -> RunKey {
-    begun(engine, "workflow: w\nversion: 1\nsteps: [{ id: a, tool: transform, with: { value: 1 } }]\n", "1")
-        .await
+    let hosts = HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] };
+    testkit::engine().tools(connectors::standard_tools(hosts, ConnectorSettings::default())).build()
 }
 
 /// Waits until `run` has this status.
 async fn stands(store: &SqliteStore, run: &RunKey, status: RunStatus) {
-    let stands = async {
-        while store.load(run).await.unwrap().unwrap().status != status {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), stands).await.unwrap();
-}
-
-async fn begun(engine: &Engine<SqliteStore>, source: &str, key: &str) -> RunKey {
-    let names = engine.tools().names().cloned().collect();
-    let request = StartRun {
-        tenant: TenantId::new("acme").unwrap(),
-        workspace: WorkspaceId::new("main").unwrap(),
-        plan: workflow::parse(source, &names).unwrap(),
-        trigger_kind: "test".to_owned(),
-        record: None,
-        key: IdempotencyKey::new(&format!("test:{key}")).unwrap(),
-        input: json!({}),
-        by: Initiator::new(Cause::System, "test"),
-    };
-    engine.admission().start(request).await.unwrap().run
+    eventually(async || store.load(run).await.unwrap().unwrap().status == status).await;
 }
 
 #[tokio::test]
 async fn decisions_advance_while_the_steps_queue_is_full() {
     let engine = Arc::new(engine());
-    let run = start(&engine).await;
+    let run = start(&engine, TRANSFORM, "1").await;
     let store = Arc::clone(&engine);
     let store = store.store();
     let decided =
@@ -91,15 +53,13 @@ async fn decisions_advance_while_the_steps_queue_is_full() {
 #[tokio::test]
 async fn decisions_do_not_wait_behind_a_long_step() {
     let engine = Arc::new(engine());
-    // Accepts a connection and never replies.
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = HttpStub::silent();
     let lasts = format!(
         "workflow: lasts\nversion: 1\nenvironment: dev\n\
-         steps: [{{ id: a, tool: http.request, with: {{ method: GET, url: 'http://{}/', timeout: 1m }} }}]\n",
-        silent.local_addr().unwrap()
+         steps: [{{ id: a, tool: http.request, with: {{ method: GET, url: '{}', timeout: 1m }} }}]\n",
+        silent.url("/")
     );
-    let short = "workflow: w\nversion: 1\nsteps: [{ id: a, tool: transform, with: { value: 1 } }]\n";
-    let (lasting, short) = (begun(&engine, &lasts, "1").await, begun(&engine, short, "2").await);
+    let (lasting, short) = (start(&engine, &lasts, "1").await, start(&engine, TRANSFORM, "2").await);
     let concurrency = Concurrency { ingest: 1, decisions: 1, steps: 1 };
     let settings = WorkerSettings { concurrency, drain: Duration::ZERO, ..WorkerSettings::default() };
     let store = Arc::clone(engine.store());

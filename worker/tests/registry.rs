@@ -1,26 +1,20 @@
 //! The worker registry with real workers, in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
+use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 use countersign_worker::{CancellationToken, Worker, WorkerSettings};
 use domain::worker_registry::{HEARTBEAT_EVERY, OFFLINE_AFTER, RECORD_TTL};
 use domain::{
-    Action, Cause, EffectClass, Failure, IdempotencyKey, Initiator, Reversibility, RunKey, RunStatus,
-    ToolName, WorkerId, WorkerRecord, WorkerReport, WorkerStatus,
+    Action, Cause, Failure, Initiator, RunKey, RunStatus, ToolName, WorkerId, WorkerRecord, WorkerReport,
+    WorkerStatus,
 };
-use engine::{Engine, EngineError, EngineParts, StartRun, Timing};
-use serde_json::json;
-use store::{
-    Intercept, Intercepted, Ledger as _, SqliteOptions, SqliteStore, Store, StoreCall, StoreError,
-    SystemClock, WorkerRegistry as _,
-};
-use support::Virtual;
+use engine::{Engine, EngineError};
+use store::{Intercepted, Ledger as _, SqliteStore, Store, StoreError, WorkerRegistry as _};
+use testkit::{Fault, Faults, TestClock, ada};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -36,19 +30,7 @@ impl Tool for Slow {
     }
 
     fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
-        Ok(Action {
-            tool: self.name(),
-            contract: 1,
-            class: EffectClass::ReadOnly,
-            reversibility: Reversibility::NoEffect,
-            target: "outside".to_owned(),
-            key: IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step),
-            key_retention: None,
-            changes: Vec::new(),
-            destructive: false,
-            estimate_microusd: None,
-            fields: json!({}),
-        })
+        Ok(testkit::action(self.name(), ask))
     }
 
     async fn perform(&self, _call: ToolCall<'_>) -> ToolOutcome {
@@ -65,10 +47,6 @@ fn me() -> WorkerId {
     "w".parse().unwrap()
 }
 
-fn ada() -> Initiator {
-    Initiator::new(Cause::User, "ada")
-}
-
 impl TestEnv<SqliteStore> {
     fn set() -> Self {
         Self::on(|store| store)
@@ -77,35 +55,28 @@ impl TestEnv<SqliteStore> {
 
 impl<S: Store> TestEnv<S> {
     fn on(change: impl FnOnce(SqliteStore) -> S) -> Self {
-        let clock = Arc::new(Virtual::begin());
-        let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
-        let engine = Engine::new(EngineParts {
-            store: Arc::new(change(SqliteStore::memory(options).unwrap())),
-            tools: ToolRegistry::default().with(Slow),
-            clock,
-            me: me(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: None,
-        });
-        Self { engine: Arc::new(engine) }
+        let builder = testkit::engine().tool(Slow).clock(TestClock::runtime());
+        let store = change(builder.memory());
+        Self { engine: Arc::new(builder.on(store)) }
     }
 
     async fn start(&self, steps: u32) -> RunKey {
-        let names = self.engine.tools().names().cloned().collect();
-        let steps: Vec<_> = (0..steps).map(|n| format!("  - {{ id: s{n}, tool: test.slow }}\n")).collect();
-        let request = StartRun {
-            tenant: "acme".parse().unwrap(),
-            workspace: "main".parse().unwrap(),
-            plan: workflow::parse(&format!("workflow: w\nversion: 1\nsteps:\n{}", steps.concat()), &names)
-                .unwrap(),
-            trigger_kind: "test".to_owned(),
-            key: "k".parse().unwrap(),
-            record: None,
-            input: json!({}),
-            by: Initiator::new(Cause::User, "anna"),
-        };
-        self.engine.admission().start(request).await.unwrap().run
+        let steps: Vec<_> = (0..steps)
+            .map(|n| {
+                format!(
+                    "  - {{ id: s{n}, tool: test.slow }}
+"
+                )
+            })
+            .collect();
+        let source = format!(
+            "workflow: w
+version: 1
+steps:
+{}",
+            steps.concat()
+        );
+        testkit::start(&self.engine, &source, "k").await
     }
 
     fn employ(&self, settings: WorkerSettings) -> (CancellationToken, JoinHandle<bool>) {
@@ -123,7 +94,7 @@ impl<S: Store> TestEnv<S> {
     }
 
     async fn status(&self, run: &RunKey) -> RunStatus {
-        self.engine.store().load(run).await.unwrap().unwrap().status
+        testkit::status(&self.engine, run).await
     }
 }
 
@@ -217,30 +188,21 @@ enum WorkerRegistry {
     Silent,
 }
 
-impl Intercept for WorkerRegistry {
-    type State = bool;
-
-    async fn before(&self, site: &StoreCall) -> Result<bool, StoreError> {
-        let of_roll = site.name == "worker_registry.put_worker";
-        match self {
-            Self::Down if of_roll => Err(StoreError::Busy { doing: "write a worker record" }),
-            Self::Silent if of_roll => std::future::pending().await,
-            _ => Ok(of_roll),
-        }
-    }
-
-    async fn after(&self, of_roll: bool) -> Result<(), StoreError> {
-        if of_roll && *self == Self::Deaf {
-            return Err(StoreError::Unknown { doing: "write a worker record" });
-        }
-        Ok(())
+impl WorkerRegistry {
+    fn faults(self) -> Faults {
+        let doing = "write a worker record";
+        Faults::at("worker_registry.put_worker", move || match self {
+            Self::Down => Fault::Fail(StoreError::Busy { doing }),
+            Self::Deaf => Fault::LoseReply,
+            Self::Silent => Fault::Hang,
+        })
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_without_heartbeat_still_works_and_drains() {
     for roll in [WorkerRegistry::Down, WorkerRegistry::Deaf, WorkerRegistry::Silent] {
-        let env = TestEnv::on(|store| Intercepted::new(store, roll));
+        let env = TestEnv::on(|store| Intercepted::new(store, roll.faults()));
         let run = env.start(2).await;
         let (shutdown, working) = env.employ(WorkerSettings::default());
         sleep(TAKES * 3).await;
@@ -257,7 +219,7 @@ async fn a_worker_without_heartbeat_still_works_and_drains() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_request_is_seen_despite_lost_replies() {
-    let env = TestEnv::on(|store| Intercepted::new(store, WorkerRegistry::Deaf));
+    let env = TestEnv::on(|store| Intercepted::new(store, WorkerRegistry::Deaf.faults()));
     let (_shutdown, working) = env.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     // The caller's own reply is lost, too. It finds its own request when it asks again.
@@ -288,16 +250,8 @@ async fn a_drain_request_does_not_apply_to_the_next_process() {
 
 #[tokio::test]
 async fn a_worker_of_no_roll_signs_none() {
-    let store = Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap());
-    let engine = Engine::new(EngineParts {
-        store: Arc::clone(&store),
-        tools: ToolRegistry::default(),
-        clock: Arc::new(SystemClock),
-        me: me(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    });
+    let store = testkit::memory();
+    let engine = testkit::engine().on(store.clone());
     let shutdown = CancellationToken::new();
     shutdown.cancel();
     let settings = WorkerSettings { heartbeat_every: None, ..WorkerSettings::default() };

@@ -1,21 +1,27 @@
-//! Shared by the tests of workers.
+//! Workers in virtual time.
 
-use domain::Timestamp;
-use store::Clock;
-use tokio::time::Instant;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// A clock in virtual time.
-pub(crate) struct Virtual(Instant);
+use countersign_worker::{CancellationToken, Worker, WorkerSettings};
+use engine::Engine;
+use store::Store;
+use tokio::task::JoinHandle;
 
-impl Virtual {
-    pub(crate) fn begin() -> Self {
-        Self(Instant::now())
-    }
+/// Starts a worker.
+pub(crate) fn employ<S: Store>(
+    engine: &Arc<Engine<S>>,
+    settings: WorkerSettings,
+) -> (CancellationToken, JoinHandle<bool>) {
+    let shutdown = CancellationToken::new();
+    let worker = Worker::new(Arc::clone(engine), settings, "w".parse().unwrap(), shutdown.clone());
+    (shutdown, tokio::spawn(worker.run()))
 }
 
-impl Clock for Virtual {
-    fn now(&self) -> Timestamp {
-        let passed = i64::try_from(self.0.elapsed().as_millis()).unwrap();
-        Timestamp(1_750_000_000_000 + passed)
-    }
+/// Runs a worker for this long; returns whether it finished what it had in hand.
+pub(crate) async fn work<S: Store>(engine: &Arc<Engine<S>>, length: Duration) -> bool {
+    let (shutdown, working) = employ(engine, WorkerSettings::default());
+    tokio::time::sleep(length).await;
+    shutdown.cancel();
+    working.await.unwrap()
 }
