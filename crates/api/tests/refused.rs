@@ -1,29 +1,13 @@
 //! The log lines of refused requests.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
 use countersign_api::ApiError;
 use domain::refusal::NotApprover;
 use domain::{Fence, Refusal, RunKey, RunStatus};
 use engine::EngineError;
 use serde_json::{Value, json};
-use tracing::subscriber::with_default;
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use testkit::CapturedLog;
+use tracing::Level;
 
 /// One refusal for each code.
 fn refusals() -> [Refusal; 6] {
@@ -45,16 +29,12 @@ fn refusals() -> [Refusal; 6] {
 
 #[test]
 fn refusal_is_logged_once_with_its_code_only() {
-    let log = Log::default();
-    let writer = log.clone();
-    let lines = tracing_subscriber::fmt().json().with_writer(move || writer.clone()).finish();
-    let answered: Vec<&str> = with_default(lines, || {
-        refusals().into_iter().map(|refusal| ApiError::from(EngineError::from(refusal)).code).collect()
-    });
+    let (log, guard) = CapturedLog::capture(Level::INFO);
+    let answered: Vec<&str> =
+        refusals().into_iter().map(|refusal| ApiError::from(EngineError::from(refusal)).code).collect();
+    drop(guard);
 
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    let logged: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["fields"].take()).collect();
+    let logged = log.fields();
     let expected: Vec<Value> = answered
         .iter()
         .map(|code| json!({ "message": "refused", "event": "request_refused", "code": code }))

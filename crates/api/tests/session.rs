@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
-use connectors::ToolRegistry;
 use countersign_api::auth::session::{CookieSecurity, SessionOrigin, Sessions};
 use countersign_api::{Api, Authenticator, CursorSecret, router};
-use domain::access::{PresentedKey, secret_digest};
-use domain::{ApiKey, KeyId, Role, TenantId, Timestamp};
-use engine::{Engine, EngineParts, Timing};
-use store::{Access as _, SqliteOptions, SqliteStore, SystemClock};
+use domain::Role;
+use engine::Engine;
+use store::{Access as _, SqliteStore};
 use tower::ServiceExt as _;
 
 struct TestEnv {
@@ -24,34 +22,13 @@ struct TestEnv {
 impl TestEnv {
     /// A session of a user with every role.
     async fn new() -> Self {
-        let engine = Arc::new(Engine::new(EngineParts {
-            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: ToolRegistry::default(),
-            clock: Arc::new(SystemClock),
-            me: "w".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: None,
-        }));
-        let (tenant, id): (TenantId, KeyId) = ("acme".parse().unwrap(), "00ff".parse().unwrap());
-        let secret = "0123456789abcdef".repeat(4);
-        let key = ApiKey {
-            secret: secret_digest(&tenant, &id, &secret),
-            tenant: tenant.clone(),
-            id: id.clone(),
-            person: "ada".parse().unwrap(),
-            roles: Role::ALL.into_iter().collect(),
-            note: String::new(),
-            created_at: Timestamp(0),
-            expires_at: None,
-            revoked_at: None,
-            revision: 0,
-        };
-        engine.store().put_key(key).await.unwrap();
+        let engine = Arc::new(testkit::engine().build());
+        let key = testkit::api_key("acme", "ada", &Role::ALL);
+        engine.store().put_key(key.clone()).await.unwrap();
         let sessions = Arc::new(Sessions::new([1; 32], CookieSecurity::Https));
-        let set = sessions.start(&tenant, SessionOrigin::Key(id.clone()), engine.now(), [0; 16]);
+        let set = sessions.begin(&key.tenant, SessionOrigin::Key(key.id.clone()), engine.now(), [0; 16]);
         let cookie = set.split(';').next().unwrap().to_owned();
-        Self { engine, sessions, cookie, key: PresentedKey::format(&tenant, &id, &secret) }
+        Self { engine, sessions, cookie, key: testkit::key_text(&key) }
     }
 
     fn gate(&self) -> Authenticator<SqliteStore> {

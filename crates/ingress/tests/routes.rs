@@ -6,25 +6,14 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, header};
-use connectors::ToolRegistry;
 use countersign_ingress::routes::{slack, webhooks};
 use countersign_ingress::slack::SlackInstallations;
 use countersign_ingress::webhook::{BODY_BYTES_MAX, WebhookAuth};
-use engine::{Engine, EngineParts, Timing};
 use serde_json::Value;
-use store::{SqliteOptions, SqliteStore, SystemClock};
 use tower::ServiceExt as _;
 
 fn router() -> Router {
-    let engine = Arc::new(Engine::new(EngineParts {
-        store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: ToolRegistry::default(),
-        clock: Arc::new(SystemClock),
-        me: "ingress".parse().unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    }));
+    let engine = Arc::new(testkit::engine().me("ingress").build());
     webhooks(Arc::clone(&engine), WebhookAuth::default()).merge(slack(engine, SlackInstallations::default()))
 }
 

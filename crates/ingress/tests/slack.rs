@@ -1,7 +1,6 @@
 //! Clicks, commands and shortcuts in a fake Slack, up to the runs they affect.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,24 +10,21 @@ use ::slack::start_modal::{self, INPUT_BLOCK, INPUT_TEXT, WORKFLOW_BLOCK};
 use ::slack::{Secrets, Slack, card};
 use bytes::Bytes;
 use config::SlackNotifier;
-use connectors::ToolRegistry;
-use countersign_ingress::slack::{SlackInstallation, command, interaction};
+use countersign_ingress::slack::{Response, SlackInstallation, SlackRequest, command, interaction};
 use domain::tenant::Person;
-use domain::{Cause, InboxEntry, InboxStatus, Initiator, QueueName, RunKey, RunStatus, Tenant, ToolName};
-use engine::{AdvanceLimits, Engine, EngineParts, StartRun, Timing};
+use domain::{Cause, InboxEntry, InboxStatus, Initiator, QueueName, RunKey, RunStatus, Tenant};
+use engine::{AdvanceLimits, Engine, StartRun};
 use fakes::slack::{ButtonPress, Callback, FakeSlack, ShortcutUse, Submission, View};
 use http::{Request, Response};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use signing::sign;
 use store::{
-    Governance as _, Inbox as _, Intercept, Intercepted, Ledger as _, Queue as _, SqliteOptions, SqliteStore,
-    Store, StoreCall, StoreError, SystemClock,
+    Governance as _, Inbox as _, Intercepted, Ledger as _, Queue as _, SqliteStore, Store, StoreError,
 };
+use testkit::{ASK, Fault, Faults};
 use tokio::time::{self, Instant};
 
-const WORKFLOW: &str =
-    "workflow: w\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
 const SECRET: &str = "fake-signing-secret";
 
 /// A run with a pending approval, a fake Slack that shows it, and the installation that receives its requests.
@@ -60,29 +56,13 @@ fn directory() -> Tenant {
 impl TestEnv {
     async fn new() -> Self {
         let slack = FakeSlack::start().await.unwrap();
-        let store = Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap());
-        store.put_tenant(directory()).await.unwrap();
-        let engine = Engine::new(EngineParts {
-            store,
-            tools: ToolRegistry::default(),
-            clock: Arc::new(SystemClock),
-            me: "w".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: Some(Arc::new(SlackNotifier(client(&slack.url())))),
-            evidence_signer: None,
-        });
-        let request = StartRun {
-            tenant: "acme".parse().unwrap(),
-            workspace: "main".parse().unwrap(),
-            plan: workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap(),
-            trigger_kind: "test".to_owned(),
-            record: None,
-            key: "k".parse().unwrap(),
-            input: json!({}),
-            by: Initiator::new(Cause::User, "anna"),
-        };
-        let run = engine.admission().start(request).await.unwrap().run;
-        Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
+        let notifier = Some(Arc::new(SlackNotifier(client(&slack.url()))) as _);
+        let engine = testkit::engine().notifier(notifier).build();
+        engine.store().put_tenant(directory()).await.unwrap();
+        let by = Initiator::new(Cause::User, "anna");
+        let request = StartRun { by, ..testkit::request(&engine, ASK, "k") };
+        let run = engine.start(request).await.unwrap().run;
+        Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
         let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
         let installation = SlackInstallation::new("acme".parse().unwrap(), secrets, client(&slack.url()));
         let env = Self { slack, engine, installation, run };
@@ -119,11 +99,10 @@ impl TestEnv {
 
     /// Applies the workflow for acme, and a workflow `theirs` for another tenant.
     async fn apply_workflows(&self) {
-        let theirs = WORKFLOW.replace("workflow: w", "workflow: theirs");
-        for (tenant, source) in [("acme", WORKFLOW), ("umbrella", theirs.as_str())] {
-            let plan = workflow::parse(source, &BTreeSet::<ToolName>::new()).unwrap();
-            let ada = Initiator::new(Cause::User, "ada");
-            self.engine.tenant_handle(&tenant.parse().unwrap(), &ada).apply(&plan).await.unwrap();
+        let theirs = ASK.replace("workflow: w", "workflow: theirs");
+        for (tenant, source) in [("acme", ASK), ("umbrella", theirs.as_str())] {
+            let plan = testkit::plan(&self.engine, source);
+            self.engine.apply(&tenant.parse().unwrap(), &plan, testkit::ada()).await.unwrap();
         }
     }
 
@@ -166,7 +145,7 @@ impl TestEnv {
     }
 
     async fn status(&self) -> RunStatus {
-        self.engine.store().load(&self.run).await.unwrap().unwrap().status
+        testkit::status(&self.engine, &self.run).await
     }
 }
 
@@ -342,7 +321,7 @@ async fn unknown_command_shows_the_help() {
 #[tokio::test]
 async fn start_command_starts_one_run_for_its_user() {
     let env = TestEnv::new().await;
-    let plan = workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap();
+    let plan = testkit::plan(&env.engine, ASK);
     let (acme, ada) = ("acme".parse().unwrap(), Initiator::new(Cause::User, "ada"));
     env.engine.tenant_handle(&acme, &ada).apply(&plan).await.unwrap();
     let text = env.type_command_as("U0BEN", r#"start w {"host": "db1"}"#, "1.2.a").await;
@@ -363,7 +342,7 @@ async fn start_command_starts_one_run_for_its_user() {
 fn one_at_a_time(on_conflict: &str) -> String {
     let concurrency =
         format!("concurrency: {{ key: '${{ trigger.host }}', on_conflict: {on_conflict}, scope: workflow }}");
-    WORKFLOW.replace("workflow: w\n", &format!("workflow: {on_conflict}\n{concurrency}\n"))
+    ASK.replace("workflow: w\n", &format!("workflow: {on_conflict}\n{concurrency}\n"))
 }
 
 #[tokio::test]
@@ -376,8 +355,8 @@ async fn start_with_a_held_concurrency_key_reports_the_outcome() {
         ("queue", "waits for a worker or for its concurrency key"),
         ("reject", "was not started"),
     ] {
-        let plan = workflow::parse(&one_at_a_time(on_conflict), &BTreeSet::<ToolName>::new()).unwrap();
-        env.engine.tenant_handle(acme, &Initiator::new(Cause::User, "ada")).apply(&plan).await.unwrap();
+        let plan = testkit::plan(&env.engine, &one_at_a_time(on_conflict));
+        env.engine.apply(acme, &plan, Initiator::new(Cause::User, "ada")).await.unwrap();
         let triggers = ["1", "2"].map(|number| format!("1.{number}.{on_conflict}"));
         let start = format!("start {on_conflict} host=db1");
         for trigger in &triggers {
@@ -416,7 +395,7 @@ async fn other_tenants_start_request_is_not_visible() {
 #[tokio::test]
 async fn invalid_start_is_explained_and_starts_nothing() {
     let env = TestEnv::new().await;
-    let plan = workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap();
+    let plan = testkit::plan(&env.engine, ASK);
     let acme = "acme".parse().unwrap();
     env.engine.tenant_handle(&acme, &Initiator::new(Cause::User, "ada")).apply(&plan).await.unwrap();
     for (user, command, expected) in [
@@ -626,39 +605,22 @@ enum StoreFault {
     LostReply(&'static str),
 }
 
-impl Intercept for StoreFault {
-    type State = bool;
-
-    async fn before(&self, site: &StoreCall) -> Result<bool, StoreError> {
-        match *self {
+impl StoreFault {
+    fn faults(self) -> Faults {
+        match self {
             Self::Busy(after) => {
-                time::sleep(after).await;
-                Err(StoreError::Busy { doing: "answer" })
+                Faults::new(move |_| Fault::FailAfter(after, StoreError::Busy { doing: "answer" }))
             }
-            Self::LostReply(call) => Ok(site.name == call),
+            Self::LostReply(call) => Faults::at(call, || Fault::NoReply),
         }
-    }
-
-    async fn after(&self, lost: bool) -> Result<(), StoreError> {
-        if lost {
-            std::future::pending::<()>().await;
-        }
-        Ok(())
     }
 }
 
 impl TestEnv {
     /// Another engine on the same store, with faults.
-    fn troubled(&self, trouble: StoreFault) -> Engine<Intercepted<SqliteStore, StoreFault>> {
-        Engine::new(EngineParts {
-            store: Arc::new(Intercepted::new(SqliteStore::clone(self.engine.store()), trouble)),
-            tools: ToolRegistry::default(),
-            clock: Arc::new(SystemClock),
-            me: "troubled".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: None,
-        })
+    fn troubled(&self, trouble: StoreFault) -> Engine<Intercepted<SqliteStore, Faults>> {
+        let store = SqliteStore::clone(self.engine.store());
+        testkit::engine().me("troubled").on(Intercepted::new(store, trouble.faults()))
     }
 
     /// Connects the installation to a Slack that accepts every call and never responds, until the listener is dropped.

@@ -4,29 +4,23 @@
 #![expect(non_snake_case, reason = "threat tests have the names of the list of threats")]
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bytes::Bytes;
-use connectors::ToolRegistry;
+use countersign_ingress::http::raw_body;
 use countersign_ingress::webhook::{
     AuthScheme, BODY_BYTES_MAX, InvalidWebhookAuth, WebhookAuth, deliver, unauthenticated,
 };
 use domain::inbox::TRIES_MAX;
 use domain::{
-    Cause, InboxEntry, Initiator, Job, Millis, QueueName, RunKey, Source, TenantId, Timestamp, ToolName,
-    TraceContext,
+    InboxEntry, Job, Millis, QueueName, RunKey, Source, TenantId, Timestamp, ToolName, TraceContext,
 };
-use engine::{Engine, EngineParts, Timing};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use engine::Engine;
 use serde_json::{Value, json};
 use signing::{Secrets, sign, sign_body};
-use store::{
-    Clock, Inbox as _, Intercept, Intercepted, Ledger as _, Queue as _, RunQuery, SqliteOptions, SqliteStore,
-    Store, StoreCall, StoreError,
-};
+use store::{Inbox as _, Intercepted, Ledger as _, Queue as _, RunQuery, SqliteStore, Store, StoreError};
+use testkit::{Fault, Faults, TestClock, memory};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
@@ -41,14 +35,6 @@ const PASSWORD: &str = "svc-initech:correct horse battery";
 const WORKFLOWS_PAGE: &str = include_str!("../../../docs/workflows.md");
 
 const SYS_ID: &str = "9d385017c611228701d22104cc95c371";
-
-struct FixedClock;
-
-impl Clock for FixedClock {
-    fn now(&self) -> Timestamp {
-        NOW
-    }
-}
 
 fn secrets(secret: &str) -> Secrets {
     Secrets::new(secret.into()).unwrap()
@@ -73,15 +59,7 @@ fn webhook_auth(grace_ms: i64) -> WebhookAuth {
 }
 
 fn engine_on<S: Store>(store: S) -> Engine<S> {
-    Engine::new(EngineParts {
-        store: Arc::new(store),
-        tools: ToolRegistry::default(),
-        clock: Arc::new(FixedClock),
-        me: "ingress".parse().unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    })
+    testkit::engine().clock(TestClock::at(NOW)).me("ingress").on(store)
 }
 
 /// Webhook authentication for three tenants, and an empty engine.
@@ -92,8 +70,7 @@ struct TestEnv {
 
 impl TestEnv {
     fn new() -> Self {
-        let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
-        Self { engine: engine_on(store), auth: webhook_auth(1) }
+        Self { engine: engine_on(memory()), auth: webhook_auth(1) }
     }
 
     async fn deliver(&self, sent: &Delivery) -> Response<String> {
@@ -104,8 +81,7 @@ impl TestEnv {
     async fn apply(&self, source: &str) {
         let tools = ["http.request", "transform"].map(|tool| ToolName::new(tool).unwrap());
         let plan = workflow::parse(source, &BTreeSet::from(tools)).unwrap();
-        let ada = Initiator::new(Cause::User, "ada");
-        self.engine.tenant_handle(&"acme".parse().unwrap(), &ada).apply(&plan).await.unwrap();
+        self.engine.apply(&testkit::acme(), &plan, testkit::ada()).await.unwrap();
     }
 
     /// Applies a workflow that every event of `source` triggers.
@@ -516,25 +492,12 @@ async fn documented_example_starts_and_reads_the_event() {
 
 // A store that fails.
 
-struct Down(&'static str);
-
-impl Intercept for Down {
-    type State = ();
-
-    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
-        if site.name == self.0 { Err(StoreError::broken("keep it", "the disk is full")) } else { Ok(()) }
-    }
-
-    async fn after(&self, (): ()) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn event_is_accepted_only_after_it_is_durable() {
+    let full = || Fault::Fail(StoreError::broken("keep it", "the disk is full"));
     for call in ["inbox.accept", "queue.send"] {
-        let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
-        let engine = engine_on(Intercepted::new(store.clone(), Down(call)));
+        let store = memory();
+        let engine = engine_on(Intercepted::new(store.clone(), Faults::at(call, full)));
         let (auth, sent) = (webhook_auth(1), incident());
         let response = deliver(&engine, &auth, &sent.request()).await;
         assert_eq!(response.status(), 503, "{call}");
@@ -548,32 +511,16 @@ async fn event_is_accepted_only_after_it_is_durable() {
     }
 }
 
-/// A store that stores the entry and never answers.
-struct LostReply;
-
-impl Intercept for LostReply {
-    type State = bool;
-
-    async fn before(&self, site: &StoreCall) -> Result<bool, StoreError> {
-        Ok(site.name == "inbox.accept")
-    }
-
-    async fn after(&self, lost: bool) -> Result<(), StoreError> {
-        if lost {
-            std::future::pending::<()>().await;
-        }
-        Ok(())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn hanging_store_returns_503_and_loses_nothing() {
-    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
+    let store = memory();
+    // It stores the entry and never answers.
+    let faults = Faults::at("inbox.accept", || Fault::NoReply);
     let (engine, auth, sent) =
-        (engine_on(Intercepted::new(store.clone(), LostReply)), webhook_auth(1), incident());
-    let response = deliver(&engine, &auth, &sent.request()).await;
-    assert_eq!(response.status(), 503, "{}", response.body());
-    assert!(response.headers().contains_key("retry-after"));
+        (engine_on(Intercepted::new(store.clone(), faults)), webhook_auth(1), incident());
+    let response = deliver(&engine, &auth, sent.request()).await;
+    assert_eq!(response.status, 503, "{}", response.body);
+    assert!(response.headers.iter().any(|(name, _)| *name == "retry-after"));
     let env = TestEnv { engine: engine_on(store), auth };
     assert_eq!(env.deliver(&sent).await.status(), 202);
     assert_eq!(env.messages().await.len(), 1);

@@ -1,14 +1,11 @@
 //! Why a run waits, and the commands that end the wait.
 
-use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
-use connectors::ToolRegistry;
-use domain::{Cause, Channel, Initiator, RunKey, TenantId, ToolName};
-use engine::{AdvanceLimits, DispatchScope, Engine, EngineParts, SignalRun, StartRun, Timing, VoteRequest};
+use domain::{Cause, Initiator, RunKey, TenantId};
+use engine::{AdvanceLimits, DispatchScope, Engine, SignalRun, StartRun, VoteRequest};
 use serde_json::json;
-use store::{Governance as _, SqliteOptions, SqliteStore, SystemClock};
+use store::SqliteStore;
 
 use super::*;
 
@@ -28,26 +25,11 @@ struct TestEnv {
 
 impl TestEnv {
     async fn started() -> Self {
-        let engine = Engine::new(EngineParts {
-            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: ToolRegistry::default(),
-            clock: Arc::new(SystemClock),
-            me: "w".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: None,
-        });
-        let by = Initiator::new(Cause::User, "ada");
-        let started = engine.admission().start(StartRun {
-            tenant: "default".parse().unwrap(),
-            workspace: "default".parse().unwrap(),
-            plan: workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap(),
-            trigger_kind: "cli".to_owned(),
-            record: None,
-            key: "k".parse().unwrap(),
-            input: json!({}),
-            by: by.clone(),
-        });
+        let engine = testkit::engine().build();
+        let by = testkit::ada();
+        let (tenant, workspace) = ("default".parse().unwrap(), "default".parse().unwrap());
+        let request = testkit::request(&engine, WORKFLOW, "k");
+        let started = engine.start(StartRun { tenant, workspace, ..request });
         let run = started.await.unwrap().run;
         Self { engine, run, by }
     }
@@ -72,16 +54,9 @@ impl TestEnv {
     }
 
     async fn answer(&self, approve: bool, reason: &str) {
-        let approval = self.engine.store().approvals(&self.run).await.unwrap().pop().unwrap();
-        let reply = VoteRequest {
-            approval: approval.id,
-            subject: None,
-            person: "grace".parse().unwrap(),
-            approve,
-            reason: reason.to_owned(),
-            through: Channel::CommandLine,
-        };
-        Box::pin(self.engine.governance().answer(&self.run.tenant, reply)).await.unwrap();
+        let approval = self.engine.approval_of(&self.run, &"ask".parse().unwrap()).await.unwrap();
+        let reply = VoteRequest { approve, reason: reason.to_owned(), ..testkit::vote(&approval, "grace") };
+        Box::pin(self.engine.answer(&self.run.tenant, reply)).await.unwrap();
     }
 
     async fn snapshot(&self) -> RunSnapshot {

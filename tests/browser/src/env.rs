@@ -11,17 +11,13 @@ use axum::Router;
 use config::SystemsConfig;
 use connectors::HostAllowList;
 use console::Console;
-use domain::access::{PresentedKey, secret_digest};
-use domain::{
-    ApiKey, ApprovalId, Cause, Digest, Initiator, KeyId, PersonId, Role, RunId, TenantId, Timestamp,
-};
-use engine::{Engine, EngineParts, EvidenceSigner, TenantHandle, Timing};
-use evidence::SigningKey;
+use domain::{ApprovalId, PersonId, Role, RunId, TenantId};
+use engine::{Engine, TenantHandle};
 use fakes::model::{self, Model, Recording};
 use fakes::servicenow::{self, INCIDENT, ServiceNow};
 use fakes::slack::{self, FakeSlack, User};
 use serde_json::{Value, json};
-use store::{Access as _, SqliteOptions, SqliteStore, SystemClock};
+use store::{Access as _, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use worker::{CancellationToken, Worker, WorkerSettings};
@@ -114,13 +110,11 @@ impl TestEnv {
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (engine, systems, shutdown, url) = runtime.block_on(async {
             let systems = FakeSystems::start().await;
-            let key = SigningKey::from_seed([7; 32]);
-            let public = key.public();
-            let engine = Arc::new(engine(&systems, key));
+            let engine = Arc::new(engine(&systems));
             for tenant in tenants {
                 apply(&engine, tenant).await;
             }
-            let url = serve(&engine, public, login).await;
+            let url = serve(&engine, testkit::signing_key().public(), login).await;
             let shutdown = CancellationToken::new();
             let settings = WorkerSettings { poll: Duration::from_secs(1), ..WorkerSettings::default() };
             let worker =
@@ -146,23 +140,9 @@ impl TestEnv {
 
     /// A new API key of `person`.
     pub fn key(&self, tenant: &str, person: &str, roles: &[Role]) -> String {
-        let tenant = TenantId::new(tenant).unwrap();
-        let id = KeyId::new(&Digest::of_bytes(person.as_bytes()).short()).unwrap();
-        let secret = "0123456789abcdef".repeat(4);
-        let key = ApiKey {
-            secret: secret_digest(&tenant, &id, &secret),
-            tenant: tenant.clone(),
-            id: id.clone(),
-            person: PersonId::new(person).unwrap(),
-            roles: roles.iter().copied().collect(),
-            note: String::new(),
-            created_at: Timestamp(0),
-            expires_at: None,
-            revoked_at: None,
-            revision: 0,
-        };
-        self.wait(self.engine.store().put_key(key)).unwrap();
-        PresentedKey::format(&tenant, &id, &secret)
+        let key = testkit::api_key(tenant, person, roles);
+        self.wait(self.engine.store().put_key(key.clone())).unwrap();
+        testkit::key_text(&key)
     }
 
     /// The input of a run.
@@ -200,27 +180,16 @@ impl TestEnv {
     }
 }
 
-fn engine(systems: &FakeSystems, key: SigningKey) -> Engine<SqliteStore> {
+fn engine(systems: &FakeSystems) -> Engine<SqliteStore> {
     let systems = systems.systems();
-    Engine::new(EngineParts {
-        store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: connectors::standard_tools(HostAllowList::default(), systems.settings(&credential).unwrap()),
-        clock: Arc::new(SystemClock),
-        me: "worker-a".parse().unwrap(),
-        timing: Timing::default(),
-        notifier: systems.notifier(&credential).unwrap(),
-        evidence_signer: Some(EvidenceSigner {
-            key: Arc::new(key),
-            origin: "browser.example/log".to_owned(),
-        }),
-    })
+    let tools = connectors::standard_tools(HostAllowList::default(), systems.settings(&credential).unwrap());
+    let notifier = systems.notifier(&credential).unwrap();
+    testkit::engine().tools(tools).me("worker-a").notifier(notifier).signed().build()
 }
 
 async fn apply(engine: &Arc<Engine<SqliteStore>>, tenant: &str) {
-    let names = engine.tools().names().cloned().collect();
-    let plan = workflow::parse(TRIAGE, &names).unwrap();
-    let handle = engine.tenant_handle(&tenant.parse().unwrap(), &Initiator::new(Cause::User, "wanda"));
-    handle.apply(&plan).await.unwrap();
+    let handle = TenantHandle::open(Arc::clone(engine), tenant.parse().unwrap(), "wanda".parse().unwrap());
+    handle.apply(&testkit::plan(engine, TRIAGE)).await.unwrap();
 }
 
 /// Serves the console and the API on the loopback interface.

@@ -10,4 +10,4 @@ mod test_env;
 
 pub use reply::Reply;
 pub use samples::{OWN_KEY, PathValue, body_for};
-pub use test_env::{Runs, TestClock, TestEnv, TestTenant};
+pub use test_env::{Runs, TestEnv, TestTenant};

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use api::{Api, Authenticator, CursorSecret};
 use api_types::{PreviousSecret, SecretName};
@@ -10,11 +9,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request};
 use domain::access::{PresentedKey, secret_digest};
-use domain::{Cause, Initiator, KeyId, Millis, PersonId, Role, Roles, RunId, RunKey, TenantId, Timestamp};
-use engine::{AdvanceLimits, Engine, EngineParts, EvidenceSigner, NewApiKey, StartRun, TenantHandle, Timing};
-use evidence::SigningKey;
-use serde_json::{Value, json};
-use store::{Clock, SqliteOptions, SqliteStore, SystemClock};
+use domain::{Cause, Initiator, KeyId, PersonId, Role, Roles, RunId, RunKey, TenantId};
+use engine::{Engine, NewApiKey, StartRun, TenantHandle};
+use serde_json::Value;
+use store::SqliteStore;
+use testkit::TestClock;
 use tower::ServiceExt as _;
 
 use crate::reply::Reply;
@@ -80,25 +79,9 @@ impl TestTenant {
     }
 }
 
-/// A clock that a test can advance.
-#[derive(Default)]
-pub struct TestClock(AtomicI64);
-
-impl TestClock {
-    pub fn advance(&self, by: Millis) {
-        self.0.fetch_add(i64::try_from(by.0).unwrap(), Ordering::SeqCst);
-    }
-}
-
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        Timestamp(SystemClock.now().0 + self.0.load(Ordering::SeqCst))
-    }
-}
-
 /// A server with two tenants.
 pub struct TestEnv {
-    pub clock: Arc<TestClock>,
+    pub clock: TestClock,
     pub engine: Arc<Engine<SqliteStore>>,
     pub router: Router,
     pub acme: TestTenant,
@@ -112,24 +95,9 @@ impl TestEnv {
 
     /// `change` configures the authentication.
     pub async fn with(change: impl FnOnce(Authenticator<SqliteStore>) -> Authenticator<SqliteStore>) -> Self {
-        let key = SigningKey::from_seed([7; 32]);
-        let public = key.public();
-        let clock = Arc::new(TestClock::default());
-        let engine = Arc::new(Engine::new(EngineParts {
-            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: connectors::standard_tools(
-                connectors::HostAllowList::default(),
-                connectors::ConnectorSettings::default(),
-            ),
-            clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            me: "w".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: Some(EvidenceSigner {
-                key: Arc::new(key),
-                origin: "countersign/contract".to_owned(),
-            }),
-        }));
+        let public = testkit::signing_key().public();
+        let clock = TestClock::system();
+        let engine = Arc::new(testkit::engine().standard_tools().clock(clock.clone()).signed().build());
         let (acme, umbrella) =
             (create_tenant(&engine, "acme").await, create_tenant(&engine, "umbrella").await);
         let gate = change(Authenticator::new(Arc::clone(&engine)));
@@ -227,22 +195,18 @@ async fn make_key(
 }
 
 async fn started(engine: &Engine<SqliteStore>, tenant: &TenantId, source: &str, key: &str) -> RunId {
-    let tools = engine.tools().names().cloned().collect();
     let request = StartRun {
         tenant: tenant.clone(),
         workspace: "default".parse().unwrap(),
-        plan: workflow::parse(source, &tools).unwrap(),
         trigger_kind: "api".to_owned(),
-        record: None,
-        key: format!("{tenant}-{key}").parse().unwrap(),
-        input: json!({}),
         by: Initiator::new(Cause::User, "olga"),
+        ..testkit::request(engine, source, &format!("{tenant}-{key}"))
     };
     engine.admission().start(request).await.unwrap().run.run
 }
 
 async fn advance(engine: &Engine<SqliteStore>, run: &RunKey) {
-    Box::pin(engine.execution().advance(run, &(), AdvanceLimits::default())).await.unwrap();
+    testkit::advance(engine, run).await;
 }
 
 /// The secret name of ServiceNow for one tenant; the other tenant has none.

@@ -4,20 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use connectors::{ConnectorSettings, HostAllowList};
 use countersign_api::stream::{StreamSettings, Streams};
 use countersign_api::{Api, Authenticator, CursorSecret, router};
-use domain::access::{PresentedKey, secret_digest};
-use domain::{
-    ApiKey, ApprovalId, Cause, Channel, Initiator, KeyId, Role, Roles, RunKey, RunStatus, TenantId, Timestamp,
-};
-use engine::{Engine, EngineParts, StartRun, Timing, VoteRequest};
-use serde_json::json;
-use store::{Access as _, Governance as _, Ledger as _, SqliteOptions, SqliteStore, SystemClock};
+use domain::{ApiKey, Role, RunKey, RunStatus, Timestamp};
+use engine::{Engine, StartRun};
+use store::{Access as _, SqliteStore};
+pub(crate) use testkit::{eventually, eventually_some};
 use tokio::net::TcpSocket;
 use worker::{CancellationToken, Worker, WorkerSettings};
-
-const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// The smallest buffer that the kernel allows, so that a slow listener is noticed after a few kilobytes.
 const SEND_BYTES: u32 = 4 * 1024;
@@ -44,15 +38,7 @@ pub(crate) fn nudged_only() -> StreamSettings {
 
 impl TestEnv {
     pub(crate) async fn open(settings: StreamSettings) -> Self {
-        let engine = Arc::new(Engine::new(EngineParts {
-            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
-            clock: Arc::new(SystemClock),
-            me: "w".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: None,
-        }));
+        let engine = Arc::new(testkit::engine().standard_tools().build());
         let shutdown = CancellationToken::new();
         let worker = Worker::new(
             Arc::clone(&engine),
@@ -71,19 +57,7 @@ impl TestEnv {
     }
 
     async fn put_key(&self, tenant: &str, revision: u32, revoked_at: Option<Timestamp>) {
-        let (tenant, id): (TenantId, KeyId) = (tenant.parse().unwrap(), "00ff".parse().unwrap());
-        let key = ApiKey {
-            secret: secret_digest(&tenant, &id, SECRET),
-            tenant,
-            id,
-            person: "vera".parse().unwrap(),
-            roles: Roles::from_iter([Role::Viewer]),
-            note: String::new(),
-            created_at: Timestamp(0),
-            expires_at: None,
-            revoked_at,
-            revision,
-        };
+        let key = ApiKey { revision, revoked_at, ..testkit::api_key(tenant, "vera", &[Role::Viewer]) };
         assert_eq!(self.engine.store().put_key(key).await.unwrap(), store::Write::Committed);
     }
 
@@ -92,18 +66,15 @@ impl TestEnv {
     }
 
     pub(crate) async fn start(&self, tenant: &str, key: &str, steps: &str) -> RunKey {
-        let names = self.engine.tools().names().cloned().collect();
-        let request = StartRun {
-            tenant: tenant.parse().unwrap(),
-            workspace: "main".parse().unwrap(),
-            plan: workflow::parse(&format!("workflow: w\nversion: 1\nsteps:\n{steps}"), &names).unwrap(),
-            trigger_kind: "test".to_owned(),
-            record: None,
-            key: key.parse().unwrap(),
-            input: json!({}),
-            by: Initiator::new(Cause::User, "ada"),
-        };
-        self.engine.admission().start(request).await.unwrap().run
+        let source = format!(
+            "workflow: w
+version: 1
+steps:
+{steps}"
+        );
+        let tenant = tenant.parse().unwrap();
+        let request = StartRun { tenant, ..testkit::request(&self.engine, &source, key) };
+        self.engine.start(request).await.unwrap().run
     }
 
     /// Starts a run and waits until it has succeeded.
@@ -114,43 +85,12 @@ impl TestEnv {
     }
 
     pub(crate) async fn until(&self, run: &RunKey, status: RunStatus) {
-        eventually(async || self.engine.store().load(run).await.unwrap().unwrap().status == status).await;
+        eventually(async || testkit::status(&self.engine, run).await == status).await;
     }
 
     pub(crate) async fn approve(&self, run: &RunKey) {
-        let approval = self.engine.store().approvals(run).await.unwrap().pop().unwrap();
-        self.decide(run, approval.id, approval.subject.hash()).await;
+        testkit::approve(&self.engine, run, "grace").await.unwrap();
     }
-
-    async fn decide(&self, run: &RunKey, approval: ApprovalId, subject: domain::Digest) {
-        let reply = VoteRequest {
-            approval,
-            subject: Some(subject),
-            person: "grace".parse().unwrap(),
-            approve: true,
-            reason: String::new(),
-            through: Channel::CommandLine,
-        };
-        Box::pin(self.engine.governance().answer(&run.tenant, reply)).await.unwrap();
-    }
-}
-
-/// Waits until the condition holds.
-pub(crate) async fn eventually(is_so: impl AsyncFn() -> bool) {
-    eventually_some(async || is_so().await.then_some(())).await;
-}
-
-/// Waits until there is a value.
-pub(crate) async fn eventually_some<T>(found: impl AsyncFn() -> Option<T>) -> T {
-    let waits = async {
-        loop {
-            if let Some(found) = found().await {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(TIMEOUT, waits).await.unwrap()
 }
 
 /// Steps without effects.
@@ -165,7 +105,7 @@ pub(crate) fn gate(id: &str) -> String {
 }
 
 pub(crate) fn key_of(tenant: &str) -> String {
-    PresentedKey::format(&tenant.parse().unwrap(), &"00ff".parse().unwrap(), SECRET)
+    testkit::key_text(&testkit::api_key(tenant, "vera", &[Role::Viewer]))
 }
 
 fn serve(engine: Arc<Engine<SqliteStore>>, streams: Streams) -> SocketAddr {

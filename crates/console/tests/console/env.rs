@@ -9,17 +9,16 @@ use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode, header};
-use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
+use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
 use countersign_console::{Console, Parts, router};
-use domain::access::{PresentedKey, secret_digest};
 use domain::{
-    Action, ApiKey, Approval, Cause, Digest, EffectClass, Failure, FieldChange, IdempotencyKey, Initiator,
-    KeyId, PersonId, Reversibility, Role, RunKey, TenantId, Timestamp, ToolName,
+    Action, ApiKey, Approval, Digest, EffectClass, Failure, Reversibility, Role, RunKey, TenantId, Timestamp,
+    ToolName,
 };
-use engine::{AdvanceLimits, Engine, EvidenceSigner, StartRun, Timing};
-use evidence::SigningKey;
+use engine::{Engine, StartRun};
 use serde_json::{Value, json};
-use store::{Access as _, Governance as _, PageQuery, SqliteOptions, SqliteStore, SystemClock};
+use store::{Access as _, PageQuery, SqliteStore};
+use testkit::{ExternalRecord, SetRecord};
 use tower::ServiceExt as _;
 
 /// Changes an external record, which needs approval in production.
@@ -45,46 +44,6 @@ steps:
 /// The pages without path parameters.
 pub(crate) const PAGES: [&str; 5] = ["/", "/runs", "/approvals", "/workflows", "/health"];
 
-struct SetIt(Mutex<String>);
-
-#[async_trait]
-impl Tool for SetIt {
-    fn name(&self) -> ToolName {
-        "test.set".parse().unwrap()
-    }
-
-    async fn observe(&self, _ask: &ProposalRequest<'_>) -> Observed {
-        Observed::Found(json!(*self.0.lock().unwrap()))
-    }
-
-    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
-        let (before, after) = (ask.observed.cloned(), ask.fields["to"].clone());
-        Ok(Action {
-            tool: self.name(),
-            contract: 1,
-            class: EffectClass::CompareAndSet,
-            reversibility: Reversibility::Inverse,
-            target: "the record".to_owned(),
-            key: if ask.undo { key.undo() } else { key },
-            key_retention: None,
-            changes: vec![FieldChange { field: "says".to_owned(), before, after }],
-            destructive: false,
-            estimate_microusd: None,
-            fields: ask.fields,
-        })
-    }
-
-    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
-        let change = &call.action.changes[0];
-        let mut value = self.0.lock().unwrap();
-        let before = json!(*value);
-        change.after.as_str().unwrap().clone_into(&mut value);
-        let inverse = json!({ "tool": "test.set", "with": { "to": before } });
-        ToolOutcome::Done(ToolResult { inverse: Some(inverse), ..ToolResult::default() })
-    }
-}
-
 /// Fails terminally the first time and then succeeds.
 #[derive(Default)]
 struct FailsFirst(AtomicBool);
@@ -97,17 +56,11 @@ impl Tool for FailsFirst {
 
     fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
         Ok(Action {
-            tool: self.name(),
-            contract: 1,
             class: EffectClass::NativeKey,
             reversibility: Reversibility::Inverse,
             target: "the shared record".to_owned(),
             key: "the-one-update".parse().unwrap(),
-            key_retention: None,
-            changes: Vec::new(),
-            destructive: false,
-            estimate_microusd: None,
-            fields: ask.fields,
+            ..testkit::action(self.name(), ask)
         })
     }
 
@@ -150,22 +103,11 @@ impl Page {
 
 impl TestEnv {
     pub(crate) fn new() -> Self {
-        let key = SigningKey::from_seed([7; 32]);
-        let public = key.public();
-        let engine = Arc::new(Engine::new(engine::EngineParts {
-            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: ToolRegistry::default()
-                .with(SetIt(Mutex::new("old".to_owned())))
-                .with(FailsFirst::default()),
-            clock: Arc::new(SystemClock),
-            me: "w".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: Some(EvidenceSigner {
-                key: Arc::new(key),
-                origin: "test.example/log".to_owned(),
-            }),
-        }));
+        let record =
+            Arc::new(ExternalRecord { says: Mutex::new("old".to_owned()), ..ExternalRecord::default() });
+        let tools = ToolRegistry::default().with(SetRecord(record)).with(FailsFirst::default());
+        let engine = Arc::new(testkit::engine().tools(tools).signed().build());
+        let public = testkit::signing_key().public();
         let sessions = Arc::new(Sessions::new([1; 32], CookieSecurity::Https));
         let cursors = CursorSecret::new([2; 32]);
         let parts = Parts { engine: Arc::clone(&engine), sessions, cursors, key: Some(public) };
@@ -175,24 +117,9 @@ impl TestEnv {
 
     /// A new API key of `person`.
     pub(crate) async fn key(&self, tenant: &str, person: &str, roles: &[Role]) -> String {
-        let tenant: TenantId = tenant.parse().unwrap();
-        let person: PersonId = person.parse().unwrap();
-        let id = KeyId::new(&Digest::of_bytes(person.as_str().as_bytes()).short()).unwrap();
-        let secret = "0123456789abcdef".repeat(4);
-        let key = ApiKey {
-            secret: secret_digest(&tenant, &id, &secret),
-            tenant: tenant.clone(),
-            id: id.clone(),
-            person,
-            roles: roles.iter().copied().collect(),
-            note: String::new(),
-            created_at: Timestamp(0),
-            expires_at: None,
-            revoked_at: None,
-            revision: 0,
-        };
-        self.engine.store().put_key(key).await.unwrap();
-        PresentedKey::format(&tenant, &id, &secret)
+        let key = testkit::api_key(tenant, person, roles);
+        self.engine.store().put_key(key.clone()).await.unwrap();
+        testkit::key_text(&key)
     }
 
     pub(crate) async fn revoke(&self, tenant: &str) {
@@ -242,32 +169,22 @@ impl TestEnv {
         tenant: &str,
         input: Value,
     ) -> RunKey {
-        let names = self.engine.tools().names().cloned().collect();
-        let plan = workflow::parse(source, &names).unwrap();
+        let plan = testkit::plan(&self.engine, source);
         let tenant: TenantId = tenant.parse().unwrap();
-        let by = Initiator::new(Cause::User, "ada");
-        self.engine.tenant_handle(&tenant, &by).apply(&plan).await.unwrap();
+        self.engine.apply(&tenant, &plan, testkit::ada()).await.unwrap();
         let key = format!("{}:{input}", plan.workflow);
         let key = Digest::of_bytes(key.as_bytes()).short();
-        let request = StartRun {
-            tenant,
-            workspace: "main".parse().unwrap(),
-            plan,
-            trigger_kind: "test".to_owned(),
-            record: record.map(|record| record.parse().unwrap()),
-            key: key.parse().unwrap(),
-            input,
-            by,
-        };
-        self.engine.admission().start(request).await.unwrap().run
+        let record = record.map(|record| record.parse().unwrap());
+        let request = StartRun { tenant, record, input, ..testkit::request(&self.engine, source, &key) };
+        self.engine.start(request).await.unwrap().run
     }
 
     pub(crate) async fn advance(&self, run: &RunKey) {
-        Box::pin(self.engine.execution().advance(run, &(), AdvanceLimits::default())).await.unwrap();
+        testkit::advance(&self.engine, run).await;
     }
 
     pub(crate) async fn approval(&self, run: &RunKey) -> Approval {
-        self.engine.store().approvals(run).await.unwrap().pop().unwrap()
+        testkit::approvals(&self.engine, run).await.pop().unwrap()
     }
 
     pub(crate) async fn get(&self, path: &str, cookie: &str) -> Page {

@@ -2,7 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use domain::{Millis, Role, RunKey, WorkerRecord, WorkerReport};
-use engine::{DispatchScope, VoteRequest};
+use engine::DispatchScope;
 use serde_json::json;
 use store::WorkerRegistry as _;
 
@@ -14,15 +14,8 @@ const PLAIN: &str = "workflow: plain\nversion: 1\nsteps:\n  - { id: ask, tool: a
 async fn finish(env: &TestEnv, run: &RunKey) {
     for _ in 0..2 {
         let approval = env.approval(run).await;
-        let reply = VoteRequest {
-            approval: approval.id,
-            subject: None,
-            person: "grace".parse().unwrap(),
-            approve: true,
-            reason: String::new(),
-            through: domain::Channel::CommandLine,
-        };
-        Box::pin(env.engine.governance().answer(&run.tenant, reply)).await.unwrap();
+        let reply = testkit::vote(&approval, "grace");
+        Box::pin(env.engine.answer(&run.tenant, reply)).await.unwrap();
         env.advance(run).await;
     }
     env.engine.operations().build_evidence(run).await.unwrap();

@@ -1,41 +1,21 @@
 //! A console with its API, and the issuer that they trust.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use api::auth::login::{CALLBACK, Login, LoginSettings};
 use api::auth::session::{CookieSecurity, Sessions};
 use api::auth::{OidcSettings, TokenAlgorithm};
 use api::{Api, Authenticator, CursorSecret};
-use connectors::ToolRegistry;
 use countersign_console::{Console, Parts, router};
-use domain::{Millis, Timestamp};
-use engine::{Engine, Timing};
-use store::{Clock, SqliteOptions, SqliteStore, SystemClock};
+use testkit::TestClock;
 use tokio::net::TcpListener;
 
 use crate::issuer::{CLIENT, Issuer, SECRET};
 
-/// A clock that tests can advance.
-#[derive(Default)]
-pub(crate) struct TestClock(AtomicI64);
-
-impl TestClock {
-    pub(crate) fn advance(&self, by: Millis) {
-        self.0.fetch_add(i64::try_from(by.0).unwrap(), Ordering::SeqCst);
-    }
-}
-
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        Timestamp(SystemClock.now().0 + self.0.load(Ordering::SeqCst))
-    }
-}
-
 pub(crate) struct TestEnv {
     pub(crate) url: String,
     pub(crate) issuer: Arc<Issuer>,
-    pub(crate) clock: Arc<TestClock>,
+    pub(crate) clock: TestClock,
 }
 
 impl TestEnv {
@@ -43,16 +23,8 @@ impl TestEnv {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let issuer = Issuer::start("127.0.0.1", format!("{url}{CALLBACK}")).await;
-        let clock = Arc::new(TestClock::default());
-        let engine = Arc::new(Engine::new(engine::EngineParts {
-            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: ToolRegistry::default(),
-            clock: Arc::clone(&clock) as _,
-            me: "w".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: None,
-        }));
+        let clock = TestClock::system();
+        let engine = Arc::new(testkit::engine().clock(clock.clone()).build());
         let sessions = Arc::new(Sessions::new([1; 32], CookieSecurity::Loopback));
         let gate = Authenticator::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
         let cursors = CursorSecret::new([2; 32]);

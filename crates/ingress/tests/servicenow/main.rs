@@ -3,17 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Command;
-use std::sync::Arc;
 
-use bytes::Bytes;
-use connectors::ToolRegistry;
-use countersign_ingress::webhook::{AuthScheme, WebhookAuth, deliver};
+use countersign_ingress::webhook::{AuthScheme, WebhookAuth, WebhookRequest, deliver};
 use domain::{RunKey, Source, Timestamp};
-use engine::{Engine, EngineParts, Timing};
-use http::Request;
+use engine::Engine;
 use serde_json::{Value, json};
 use signing::Secrets;
-use store::{Clock, Inbox as _, SqliteOptions, SqliteStore};
+use store::{Inbox as _, SqliteStore};
+use testkit::TestClock;
 
 const PAGE: &str = include_str!("../../../../docs/servicenow.md");
 const CLASSES: &str = include_str!("instance.js");
@@ -152,21 +149,5 @@ fn text(value: &Value) -> &str {
 }
 
 fn engine() -> Engine<SqliteStore> {
-    Engine::new(EngineParts {
-        store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: ToolRegistry::default(),
-        clock: Arc::new(FixedClock),
-        me: "ingress".parse().unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    })
-}
-
-struct FixedClock;
-
-impl Clock for FixedClock {
-    fn now(&self) -> Timestamp {
-        NOW
-    }
+    testkit::engine().clock(TestClock::at(NOW)).me("ingress").build()
 }
