@@ -20,11 +20,10 @@ use connectors::{HttpRequest, ToolOutcome};
 use domain::Failure;
 use libtest_mimic::{Arguments, Trial};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use testkit::{HttpStub, StubEnding, StubReply};
 use url::Url;
 
-use support::{Server, attempt, header, perform, propose, tool};
+use support::{attempt, perform, propose, tool};
 
 fn main() -> ExitCode {
     let trials = vec![
@@ -157,36 +156,33 @@ async fn dns_rebind_public_then_private() {
 
 /// The name exists only in the script; its first line is the server's address.
 async fn connects_to_the_first_answer() {
-    let server =
-        Server::start(|_, stream| reply(stream, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")).await;
+    let server = HttpStub::answering(StubReply::new(200, "", ""));
     let script = Script::of(&[&["127.0.0.1"], &["127.0.0.2"]]);
     let tool = HttpRequest::with_guard(guard(&["rebind.invalid"], &script));
-    let url = format!("http://rebind.invalid:{}/", server.address.port());
+    let url = format!("http://rebind.invalid:{}/", server.address().port());
     let outcome = perform(&tool, &propose(&tool, json!({ "url": url })).unwrap()).await;
     assert!(matches!(outcome, ToolOutcome::Done(_)), "{outcome:?}");
     assert_eq!(script.lines_left(), 1, "the host is resolved once");
-    let host = format!("rebind.invalid:{}", server.address.port());
-    assert_eq!(header(&server.seen()[0], "host"), Some(host));
-}
-
-async fn reply(mut stream: TcpStream, text: &str) {
-    let _ = stream.write_all(text.as_bytes()).await;
+    let host = format!("rebind.invalid:{}", server.address().port());
+    assert_eq!(server.requests()[0].header("host"), Some(&*host));
 }
 
 async fn redirect_to_metadata() {
     for location in ["http://169.254.169.254/latest/meta-data/", "/again"] {
-        let head = format!("HTTP/1.1 302 Found\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
-        let server = Server::start(move |_, stream| {
-            let head = head.clone();
-            async move { reply(stream, &head).await }
-        })
-        .await;
+        let server = HttpStub::answering(StubReply::new(
+            302,
+            &format!(
+                "location: {location}
+"
+            ),
+            "",
+        ));
         let action = propose(tool(), json!({"url": server.url("/")})).unwrap();
         match perform(tool(), &action).await {
             ToolOutcome::Terminal(failure) => assert!(failure.message.contains("redirects are not followed")),
             other => unreachable_outcome(&other),
         }
-        assert_eq!(server.seen().len(), 1);
+        assert_eq!(server.requests().len(), 1);
     }
 }
 
@@ -230,19 +226,22 @@ async fn proxy_env_variable_set() {
 }
 
 async fn with_proxy_variables() {
-    let server =
-        Server::start(|_, stream| reply(stream, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")).await;
+    let server = HttpStub::answering(StubReply::new(200, "", ""));
     let action = propose(tool(), json!({"url": server.url("/")})).unwrap();
     let outcome = perform(tool(), &action).await;
     assert!(matches!(outcome, ToolOutcome::Done(_)), "{outcome:?}");
-    assert!(header(&server.seen()[0], "proxy-authorization").is_none());
+    assert!(server.requests()[0].header("proxy-authorization").is_none());
 }
 
 async fn response_endless_stream() {
     let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-    let pouring = Server::start(move |_, stream| chunks(stream, head, Duration::ZERO)).await;
-    let dripping = Server::start(move |_, stream| chunks(stream, head, Duration::from_millis(5))).await;
-    let endless_head = Server::start(|_, stream| chunks(stream, "HTTP/1.1 200 OK\r\n", Duration::ZERO)).await;
+    let pouring = chunks(head, Duration::ZERO);
+    let dripping = chunks(head, Duration::from_millis(5));
+    let endless_head = chunks(
+        "HTTP/1.1 200 OK
+",
+        Duration::ZERO,
+    );
     for server in [pouring, dripping, endless_head] {
         let action = propose(tool(), json!({"url": server.url("/"), "timeout": "5m"})).unwrap();
         let started = Instant::now();
@@ -253,16 +252,13 @@ async fn response_endless_stream() {
 }
 
 /// Sends a thousand bytes at a time: body chunks after a complete head, otherwise further headers.
-async fn chunks(mut stream: TcpStream, head: &str, pause: Duration) {
+fn chunks(head: &str, pause: Duration) -> HttpStub {
     let chunk = if head.ends_with("\r\n\r\n") {
         format!("3e8\r\n{}\r\n", "x".repeat(1_000))
     } else {
         format!("x: {}\r\n", "x".repeat(995))
     };
-    let _ = stream.write_all(head.as_bytes()).await;
-    while stream.write_all(chunk.as_bytes()).await.is_ok() {
-        tokio::time::sleep(pause).await;
-    }
+    HttpStub::answering(StubReply::raw(head).then(StubEnding::Repeat(chunk, pause)))
 }
 
 async fn header_injection_crlf_in_param() {

@@ -5,13 +5,9 @@ extern crate countersign_slack as slack;
 
 mod support;
 
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::routing::post;
 use domain::approval::{Card, Consumed};
 use domain::command::{Advanced, VoteResult};
 use domain::{Approval, ApprovalStatus, ApproverCount, Millis};
@@ -20,6 +16,7 @@ use serde_json::Value;
 use slack::card::{APPROVE, REJECT};
 use slack::client::SlackClientSettings;
 use slack::{Pager, Slack, SlackError};
+use testkit::{HttpStub, StubReply, StubRequest};
 
 use support::{ANNA, BEN, TestEnv, Workspace, client};
 
@@ -218,18 +215,20 @@ async fn unreachable_server_is_not_sent() {
 }
 
 /// A pager that records its events.
-async fn pager(refuse_first: bool) -> (Pager, Arc<Mutex<Vec<Value>>>) {
-    let events = Arc::new(Mutex::new(Vec::new()));
-    let take = move |State(events): State<Arc<Mutex<Vec<Value>>>>, body: String| async move {
-        let mut events = events.lock().unwrap();
-        events.push(serde_json::from_str(&body).unwrap());
-        if refuse_first && events.len() == 1 { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::ACCEPTED }
+fn pager(refuse_first: bool) -> (Pager, HttpStub) {
+    let first = AtomicBool::new(refuse_first);
+    let stub = HttpStub::start(move |_| {
+        StubReply::json(if first.swap(false, Ordering::SeqCst) { 429 } else { 202 }, "")
+    });
+    (Pager::new(&stub.url("").parse().unwrap(), "routing-key".into()).unwrap(), stub)
+}
+
+fn events(stub: &HttpStub) -> Vec<Value> {
+    let posted = |request: &StubRequest| {
+        assert_eq!(request.line(), "POST /v2/enqueue");
+        serde_json::from_str(&request.body).unwrap()
     };
-    let router = Router::new().route("/v2/enqueue", post(take)).with_state(Arc::clone(&events));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    (Pager::new(&url, "routing-key".into()).unwrap(), events)
+    stub.requests().iter().map(posted).collect()
 }
 
 async fn overdue(workspace: &Workspace) -> (TestEnv, Card) {
@@ -242,7 +241,7 @@ async fn overdue(workspace: &Workspace) -> (TestEnv, Card) {
 
 #[tokio::test]
 async fn overdue_approval_is_paged_and_resolved() {
-    let (pager, events) = pager(false).await;
+    let (pager, stub) = pager(false);
     let workspace = Workspace::start().await;
     let slack = workspace.slack.clone().with_pager(pager);
     let (mut env, card) = overdue(&workspace).await;
@@ -251,7 +250,7 @@ async fn overdue_approval_is_paged_and_resolved() {
     env.answer(click).unwrap();
     let card = slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
-    let events = events.lock().unwrap();
+    let events = events(&stub);
     let id = env.approval().id.to_string();
     assert_eq!(events.iter().map(|event| &event["event_action"]).collect::<Vec<_>>(), ["trigger", "resolve"]);
     assert!(events.iter().all(|event| event["dedup_key"] == id && event["routing_key"] == "routing-key"));
@@ -260,7 +259,7 @@ async fn overdue_approval_is_paged_and_resolved() {
 
 #[tokio::test]
 async fn failed_page_is_retried_and_posted_once() {
-    let (pager, events) = pager(true).await;
+    let (pager, stub) = pager(true);
     let workspace = Workspace::start().await;
     let slack = workspace.slack.clone().with_pager(pager);
     let (env, card) = overdue(&workspace).await;
@@ -269,6 +268,6 @@ async fn failed_page_is_retried_and_posted_once() {
     assert!(matches!(error.source, SlackError::RateLimited { .. }));
     let card = slack.sync_card(&env.approval(), error.so_far.as_ref()).await.unwrap();
     assert!(card.escalated);
-    assert_eq!(events.lock().unwrap().len(), 2);
+    assert_eq!(events(&stub).len(), 2);
     assert_eq!(workspace.fake.messages().iter().filter(|m| m.thread.is_some()).count(), 1);
 }

@@ -6,15 +6,14 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
-use connectors::{HostAllowList, ToolRegistry};
 use countersign_crash::binary::countersign;
 use countersign_crash::counting::CountingService;
-use domain::{Cause, IdempotencyKey, Initiator, RunKey, RunStatus, TenantId, WorkerId, WorkspaceId};
-use engine::{Engine, EngineParts, StartRun, Timing};
+use domain::{RunKey, RunStatus};
+use engine::{Engine, StartRun};
 use serde_json::json;
-use store::{SqliteOptions, SqliteStore, SystemClock};
+use store::SqliteStore;
+use testkit::{engine, open, request};
 
 /// Enough to hit every call on both sides several times.
 const KILLS: u32 = 200;
@@ -36,35 +35,11 @@ fn workflow(service: &CountingService) -> String {
     )
 }
 
-fn engine(file: &Path) -> Engine<SqliteStore> {
-    Engine::new(EngineParts {
-        store: Arc::new(SqliteStore::open(file, SqliteOptions::default()).unwrap()),
-        tools: tools(),
-        clock: Arc::new(SystemClock),
-        me: WorkerId::new("test").unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    })
-}
-
-fn tools() -> ToolRegistry {
-    connectors::standard_tools(HostAllowList::default(), connectors::ConnectorSettings::default())
-}
-
 async fn start(engine: &Engine<SqliteStore>, source: &str, n: u32) -> RunKey {
-    let names = engine.tools().names().cloned().collect();
-    let request = StartRun {
-        tenant: TenantId::new("default").unwrap(),
-        workspace: WorkspaceId::new("main").unwrap(),
-        plan: workflow::parse(source, &names).unwrap(),
-        trigger_kind: "test".to_owned(),
-        record: None,
-        key: IdempotencyKey::new(&format!("killed:{n}")).unwrap(),
-        input: json!({ "n": n }),
-        by: Initiator::new(Cause::System, "test"),
-    };
-    engine.admission().start(request).await.unwrap().run
+    let tenant = "default".parse().unwrap();
+    let request =
+        StartRun { tenant, input: json!({ "n": n }), ..request(engine, source, &format!("killed:{n}")) };
+    engine.start(request).await.unwrap().run
 }
 
 /// Runs a worker that kills itself at `crash_at`; returns whether it did.
@@ -88,8 +63,8 @@ async fn a_worker_killed_at_any_call_loses_and_repeats_nothing() {
     let binary = countersign().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("killed.db");
-    let service = CountingService::serve().unwrap();
-    let (engine, source) = (engine(&file), workflow(&service));
+    let service = CountingService::serve();
+    let (engine, source) = (engine().standard_tools().on(open(&file)), workflow(&service));
 
     let (mut kills, mut runs) = (0, Vec::new());
     for attempt in 0..TRIES_MAX {

@@ -8,15 +8,14 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use connectors::HostAllowList;
 use countersign_crash::binary::countersign;
 use countersign_crash::counting::CountingService;
-use domain::{Cause, Initiator, RunKey, RunStatus};
-use engine::{Engine, EngineParts, StartRun, Timing};
+use domain::{RunKey, RunStatus};
+use engine::{Engine, StartRun};
 use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
-use store::{Ledger as _, SqliteOptions, SqliteStore, SystemClock};
+use store::{Ledger as _, SqliteStore};
+use testkit::{engine, open, request};
 
 const LEASE: Duration = Duration::from_millis(400);
 
@@ -31,8 +30,8 @@ async fn sigstop_2_leases_then_sigcont() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("stopped.db");
     let victim = Victim::default();
-    let service = CountingService::serve_with(stop_once(Arc::clone(&victim), file.clone())).unwrap();
-    let engine = engine(&file);
+    let service = CountingService::serve_with(stop_once(Arc::clone(&victim), file.clone()));
+    let engine = engine().standard_tools().on(open(&file));
     let run = start(&engine, &service).await;
     let (stopped, is_stopped) = channel();
     let mut first = spawn_victim(&victim, worker(&binary, &file, &service), stopped);
@@ -100,34 +99,12 @@ fn worker(binary: &Path, file: &Path, service: &CountingService) -> Command {
     command
 }
 
-fn engine(file: &Path) -> Engine<SqliteStore> {
-    Engine::new(EngineParts {
-        store: Arc::new(SqliteStore::open(file, SqliteOptions::default()).unwrap()),
-        tools: connectors::standard_tools(HostAllowList::default(), connectors::ConnectorSettings::default()),
-        clock: Arc::new(SystemClock),
-        me: "test".parse().unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    })
-}
-
 async fn start(engine: &Engine<SqliteStore>, service: &CountingService) -> RunKey {
     let url = format!("http://{}/effect", service.address());
     let source = format!(
         "workflow: stopped\nversion: 1\nenvironment: dev\nsteps:\n\
          - {{ id: effect, tool: http.request, with: {{ method: POST, url: '{url}', body: {{ n: 1 }}, effect: native_key }} }}\n"
     );
-    let names = engine.tools().names().cloned().collect();
-    let request = StartRun {
-        tenant: "default".parse().unwrap(),
-        workspace: "main".parse().unwrap(),
-        plan: workflow::parse(&source, &names).unwrap(),
-        trigger_kind: "test".to_owned(),
-        record: None,
-        key: "stopped".parse().unwrap(),
-        input: json!({}),
-        by: Initiator::new(Cause::System, "test"),
-    };
-    engine.admission().start(request).await.unwrap().run
+    let request = StartRun { tenant: "default".parse().unwrap(), ..request(engine, &source, "stopped") };
+    engine.start(request).await.unwrap().run
 }

@@ -6,16 +6,16 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use connectors::HostAllowList;
 use domain::tenant::Person;
-use domain::{Cause, Initiator, Millis, Plan, QueueName, RunKey, Tenant, Timestamp, WorkspaceId};
-use engine::{Engine, EngineParts, StartRun, Timing};
+use domain::{Cause, Initiator, Millis, Plan, QueueName, RunKey, Tenant, WorkspaceId};
+use engine::{Engine, StartRun};
 use evidence::SigningKey;
 use fakes::servicenow::{self, ServiceNow};
 use fakes::slack::{ButtonPress, FakeSlack};
 use serde_json::{Value, json};
 use store::aws::{self, AwsParts, AwsStore, Buckets, QueueUrls, S3Blobs, SqsQueue};
 use store::{Clock, Governance as _, Queue as _, SystemClock};
+use testkit::TestClock;
 
 use crate::gateway::{Api, Function, Gateway, Reply};
 use crate::process::WorkerProcess;
@@ -257,7 +257,7 @@ impl TestEnv {
     /// Applies a workflow with a clock that is `ago` behind, so that its schedule is due.
     pub async fn apply_earlier(&self, source: &str, ago: Millis) -> Plan {
         let engine = self.engine(ago).await;
-        let plan = workflow::parse(source, &engine.tools().names().cloned().collect()).unwrap();
+        let plan = testkit::plan(&engine, source);
         let by = Initiator::new(Cause::User, "ada");
         engine.tenant_handle(&TENANT.parse().unwrap(), &by).apply(&plan).await.unwrap();
         plan
@@ -281,18 +281,9 @@ impl TestEnv {
 
     /// An engine with a clock that is `ago` behind.
     async fn engine(&self, ago: Millis) -> Engine<AwsStore<SqsQueue, S3Blobs>> {
-        Engine::new(EngineParts {
-            store: Arc::new(self.store().await),
-            tools: connectors::standard_tools(
-                HostAllowList::default(),
-                connectors::ConnectorSettings::default(),
-            ),
-            clock: Arc::new(SlowClock(ago)),
-            me: "e2e".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: None,
-        })
+        let clock = TestClock::system();
+        clock.rewind(ago);
+        testkit::engine().standard_tools().clock(clock).me("e2e").on(self.store().await)
     }
 
     fn secret_name(&self) -> String {
@@ -352,15 +343,6 @@ impl TestEnv {
             servicenow::USER,
             slack.url(),
         )
-    }
-}
-
-/// The system clock, behind by a fixed duration.
-struct SlowClock(Millis);
-
-impl Clock for SlowClock {
-    fn now(&self) -> Timestamp {
-        SystemClock.now().earlier(self.0)
     }
 }
 

@@ -90,12 +90,11 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::dev::tests::engine;
 
     #[tokio::test]
     async fn keys_persist_and_revoked_ones_are_replaced() {
         let (dir, tenant) = (tempfile::tempdir().unwrap(), "acme".parse().unwrap());
-        let engine = engine();
+        let engine = testkit::engine().build();
         let first = Keys::load_or_create(dir.path(), &engine, &tenant).await.unwrap();
         let again = Keys::load_or_create(dir.path(), &engine, &tenant).await.unwrap();
         assert_eq!(first.texts, again.texts);

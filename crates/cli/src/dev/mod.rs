@@ -363,25 +363,10 @@ fn startup_json(page: &Page, info: &StartupInfo, url: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use connectors::ToolRegistry;
-    use store::{SqliteOptions, SqliteStore};
 
     #[test]
     fn sample_workflow_names_an_existing_incident() {
         let sample = format!("sample: {{ incident: {} }}", fakes::servicenow::INCIDENT);
         assert!(TRIAGE.contains(&sample), "{TRIAGE}");
-    }
-
-    /// An engine on a store in memory.
-    pub(super) fn engine() -> Engine<SqliteStore> {
-        Engine::new(EngineParts {
-            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: ToolRegistry::default(),
-            clock: Arc::new(SystemClock),
-            me: "dev".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: None,
-        })
     }
 }

@@ -47,36 +47,13 @@ async fn store_responds<S: Store>(engine: &Engine<S>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use connectors::ToolRegistry;
-    use engine::{EngineParts, Timing};
-    use store::{Intercept, Intercepted, SqliteOptions, SqliteStore, StoreCall, StoreError, SystemClock};
-
-    /// Fails every call if set.
-    struct Fails(bool);
-
-    impl Intercept for Fails {
-        type State = ();
-
-        async fn before(&self, _: &StoreCall) -> Result<(), StoreError> {
-            if self.0 { Err(StoreError::broken("read the tenant", "gone")) } else { Ok(()) }
-        }
-
-        async fn after(&self, (): ()) -> Result<(), StoreError> {
-            Ok(())
-        }
-    }
+    use store::{Intercepted, StoreError};
+    use testkit::{Fault, Faults};
 
     async fn status(fails: bool) -> StatusCode {
-        let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
-        let engine = Engine::new(EngineParts {
-            store: Arc::new(Intercepted::new(store, Fails(fails))),
-            tools: ToolRegistry::default(),
-            clock: Arc::new(SystemClock),
-            me: "server".parse().unwrap(),
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: None,
-        });
+        let gone = || Fault::Fail(StoreError::broken("read the tenant", "gone"));
+        let faults = Faults::new(move |_| if fails { gone() } else { Fault::None });
+        let engine = testkit::engine().on(Intercepted::new(testkit::memory(), faults));
         health(State(Arc::new(engine))).await.0
     }
 

@@ -1,14 +1,8 @@
-//! An HTTP server that records its requests.
-//!
-//! Paths with `/missing` return 404; paths with `/slow` return after `release`.
+//! A server whose paths with `/missing` return 404, and whose paths with `/slow` return after `release`.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
 
-/// Every wait takes well under a second, more on a busy machine.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+use testkit::{StubReply, StubRequest};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordedRequest {
@@ -17,88 +11,45 @@ pub(crate) struct RecordedRequest {
     pub(crate) key: Option<String>,
 }
 
-#[derive(Default)]
-struct State {
-    requests: Vec<RecordedRequest>,
-    released: bool,
-}
-
-#[derive(Clone)]
 pub(crate) struct HttpStub {
-    address: SocketAddr,
-    state: Arc<(Mutex<State>, Condvar)>,
+    stub: testkit::HttpStub,
+    released: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl HttpStub {
     pub(crate) fn open() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stub = Self { address: listener.local_addr().unwrap(), state: Arc::default() };
-        let serving = stub.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let serving = serving.clone();
-                std::thread::spawn(move || serving.handle(stream));
+        let released = Arc::new((Mutex::new(false), Condvar::new()));
+        let gate = Arc::clone(&released);
+        let stub = testkit::HttpStub::start(move |request| {
+            if request.line().contains("/slow") {
+                drop(gate.1.wait_while(gate.0.lock().unwrap(), |released| !*released).unwrap());
             }
+            StubReply::json(if request.line().contains("/missing") { 404 } else { 200 }, r#"{"ok":true}"#)
         });
-        stub
+        Self { stub, released }
     }
 
     /// `127.0.0.1:port`.
     pub(crate) fn address(&self) -> String {
-        self.address.to_string()
+        self.stub.address().to_string()
     }
 
     pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
-        self.state.0.lock().unwrap().requests.clone()
+        let recorded = |request: StubRequest| RecordedRequest {
+            line: request.line().to_owned(),
+            key: request.header("idempotency-key").map(str::to_owned),
+        };
+        self.stub.requests().into_iter().map(recorded).collect()
     }
 
     /// Waits until `count` requests have arrived.
     pub(crate) fn wait_for_requests(&self, count: usize) {
-        let state = self.state.0.lock().unwrap();
-        let too_few = |state: &mut State| state.requests.len() < count;
-        let waited = self.state.1.wait_timeout_while(state, WAIT_MAX, too_few).unwrap();
-        assert!(!waited.1.timed_out(), "received only {:?}", waited.0.requests);
+        self.stub.wait_for_requests(count);
     }
 
     /// Lets the slow requests return.
     pub(crate) fn release(&self) {
-        self.state.0.lock().unwrap().released = true;
-        self.state.1.notify_all();
+        *self.released.0.lock().unwrap() = true;
+        self.released.1.notify_all();
     }
-
-    fn handle(&self, mut stream: TcpStream) {
-        let Some(request) = read(&mut stream) else { return };
-        let slow = request.line.contains("/slow");
-        let status = if request.line.contains("/missing") { "404 Not Found" } else { "200 OK" };
-        let mut state = self.state.0.lock().unwrap();
-        state.requests.push(request);
-        self.state.1.notify_all();
-        if slow {
-            state = self.state.1.wait_while(state, |state| !state.released).unwrap();
-        }
-        drop(state);
-        let head = "content-type: application/json\r\ncontent-length: 11\r\nconnection: close";
-        // The client may be dead.
-        let _ = write!(stream, "HTTP/1.1 {status}\r\n{head}\r\n\r\n{{\"ok\":true}}");
-    }
-}
-
-fn read(stream: &mut TcpStream) -> Option<RecordedRequest> {
-    let mut bytes = Vec::new();
-    let mut byte = [0];
-    while !bytes.ends_with(b"\r\n\r\n") {
-        if stream.read(&mut byte).ok()? == 0 {
-            return None;
-        }
-        bytes.push(byte[0]);
-    }
-    let head = String::from_utf8(bytes).ok()?;
-    let header = |name: &str| {
-        let mut pairs = head.lines().filter_map(|line| line.split_once(": "));
-        pairs.find(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned())
-    };
-    let length: usize = header("content-length").map_or(0, |length| length.parse().unwrap());
-    stream.read_exact(&mut vec![0; length]).ok()?;
-    let line = head.lines().next()?.trim_end_matches(" HTTP/1.1").to_owned();
-    Some(RecordedRequest { line, key: header("idempotency-key") })
 }

@@ -11,11 +11,9 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse as _;
-use connectors::{ConnectorSettings, HostAllowList};
-use domain::{Cause, Initiator};
-use engine::{Engine, EngineParts, Timing};
+use engine::{Engine, TenantHandle};
 use serde_json::Value;
-use store::{SqliteOptions, SqliteStore, SystemClock};
+use store::SqliteStore;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -53,15 +51,7 @@ type Requests = Arc<Mutex<Vec<String>>>;
 
 /// An engine on the store at `path`, outside of the program.
 pub(crate) fn engine(path: &Path) -> Engine<SqliteStore> {
-    Engine::new(EngineParts {
-        store: Arc::new(SqliteStore::open(path, SqliteOptions::default()).unwrap()),
-        tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
-        clock: Arc::new(SystemClock),
-        me: "server".parse().unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    })
+    testkit::engine().standard_tools().me("server").on(testkit::open(path))
 }
 
 impl Server {

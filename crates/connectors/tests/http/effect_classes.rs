@@ -8,10 +8,9 @@ use connectors::{Tool, ToolOutcome, Transform};
 use domain::command::Certainty::{DidNotHappen, MayHaveHappened};
 use domain::{Action, EffectClass};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use testkit::{HttpStub, StubReply, StubRequest};
 
-use crate::server_behaviour;
-use crate::support::{Server, attempt, header, propose, tool};
+use crate::support::{attempt, propose, tool};
 
 /// More attempts than any call here needs.
 const ATTEMPTS_MAX: u32 = 4;
@@ -37,12 +36,12 @@ struct ServerState {
 
 impl ServerState {
     /// Processes `request` as an endpoint of its class would, and returns the status.
-    fn take(&mut self, request: &str) -> u16 {
-        let key = header(request, "idempotency-key").unwrap_or_default();
-        match request.split(' ').nth(1) {
+    fn take(&mut self, request: &StubRequest) -> u16 {
+        let key = request.header("idempotency-key").unwrap_or_default().to_owned();
+        match request.line().split(' ').nth(1) {
             Some("/search") => return 200,
             Some("/keyed") if !self.keys.insert(key) => return 200,
-            Some("/versioned") if header(request, "if-match") != Some(format!("\"v{}\"", self.version)) => {
+            Some("/versioned") if request.header("if-match") != Some(&format!("\"v{}\"", self.version)) => {
                 return 412;
             }
             _ => {}
@@ -53,26 +52,20 @@ impl ServerState {
     }
 }
 
-async fn endpoint(fault: FirstRequest) -> (Server, Arc<Mutex<ServerState>>) {
+fn endpoint(fault: FirstRequest) -> (HttpStub, Arc<Mutex<ServerState>>) {
     let state = Arc::new(Mutex::new(ServerState::default()));
     let shared = Arc::clone(&state);
-    let server =
-        Server::start(move |request, stream| serve(Arc::clone(&shared), fault, request, stream)).await;
-    (server, state)
+    (HttpStub::start(move |request| serve(&mut shared.lock().unwrap(), fault, request)), state)
 }
 
-async fn serve(state: Arc<Mutex<ServerState>>, fault: FirstRequest, request: String, stream: TcpStream) {
-    let (status, lost) = {
-        let mut state = state.lock().unwrap();
-        state.requests += 1;
-        match (fault, state.requests) {
-            (FirstRequest::Rejected, 1) => (429, false),
-            (fault, requests) => (state.take(&request), fault == FirstRequest::ReplyLost && requests == 1),
-        }
-    };
-    if !lost {
-        server_behaviour::reply(stream, status, "", "ok").await;
+fn serve(state: &mut ServerState, fault: FirstRequest, request: &StubRequest) -> StubReply {
+    state.requests += 1;
+    if fault == FirstRequest::Rejected && state.requests == 1 {
+        return StubReply::new(429, "", "ok");
     }
+    let status = state.take(request);
+    let lost = fault == FirstRequest::ReplyLost && state.requests == 1;
+    if lost { StubReply::none() } else { StubReply::new(status, "", "ok") }
 }
 
 /// Retries a call as the engine does: while a retry may succeed and is safe.
@@ -104,13 +97,13 @@ const DONE_ONCE: Ending = Ending { done: true, unknown: false, effects: 1 };
 const READ: Ending = Ending { done: true, unknown: false, effects: 0 };
 const UNKNOWN_ONCE: Ending = Ending { done: false, unknown: true, effects: 1 };
 
-fn with(server: &Server, path: &str, effect: &str) -> Value {
+fn with(server: &HttpStub, path: &str, effect: &str) -> Value {
     let headers = json!({"if-match": "\"v0\""});
     json!({"method": method(effect), "url": server.url(path), "effect": effect, "headers": headers})
 }
 
 async fn ending(path: &str, effect: &str, fault: FirstRequest) -> Ending {
-    let (server, state) = endpoint(fault).await;
+    let (server, state) = endpoint(fault);
     let action = propose(tool(), with(&server, path, effect)).unwrap();
     let (outcomes, unknown) = retry(tool(), &action).await;
     let done = matches!(outcomes.last(), Some(ToolOutcome::Done(_)));
@@ -147,7 +140,7 @@ async fn second_call_after_success_changes_nothing() {
     for (path, effect) in
         [("/search", "read_only"), ("/keyed", "native_key"), ("/versioned", "compare_and_set")]
     {
-        let (server, state) = endpoint(FirstRequest::None).await;
+        let (server, state) = endpoint(FirstRequest::None);
         let action = propose(tool(), with(&server, path, effect)).unwrap();
         retry(tool(), &action).await;
         let before = state.lock().unwrap().effects;

@@ -5,6 +5,5 @@ extern crate countersign_connectors as connectors;
 
 mod effect_classes;
 mod outcomes;
-mod server_behaviour;
 #[path = "../support/mod.rs"]
 mod support;

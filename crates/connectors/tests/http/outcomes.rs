@@ -6,15 +6,14 @@ use connectors::ToolOutcome;
 use domain::command::Certainty::{self, DidNotHappen, MayHaveHappened};
 use domain::{Action, Failure, Millis};
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
+use testkit::{HttpStub, StubEnding, StubReply};
 
-use crate::server_behaviour;
-use crate::support::{Server, attempt, header, perform, propose, tool};
+use crate::support::{attempt, perform, propose, tool};
 
 /// Short enough for a test, long enough for a loaded machine to connect.
 const SHORT: &str = "1s";
 
-fn with(server: &Server, effect: &str) -> Value {
+fn with(server: &HttpStub, effect: &str) -> Value {
     let headers = json!({"if-match": "\"v1\"", "x-note": "s3cret"});
     let url = server.url("/orders?token=s3cret");
     let mut with = json!({"method": method(effect), "url": url, "effect": effect, "headers": headers});
@@ -24,16 +23,16 @@ fn with(server: &Server, effect: &str) -> Value {
     with
 }
 
-fn action(server: &Server, effect: &str) -> Action {
+fn action(server: &HttpStub, effect: &str) -> Action {
     propose(tool(), with(server, effect)).unwrap()
 }
 
-async fn call(server: &Server, effect: &str) -> ToolOutcome {
+async fn call(server: &HttpStub, effect: &str) -> ToolOutcome {
     perform(tool(), &action(server, effect)).await
 }
 
 /// A call with a short timeout.
-async fn call_briefly(server: &Server, effect: &str) -> ToolOutcome {
+async fn call_briefly(server: &HttpStub, effect: &str) -> ToolOutcome {
     let mut with = with(server, effect);
     with["timeout"] = json!(SHORT);
     perform(tool(), &propose(tool(), with).unwrap()).await
@@ -56,12 +55,12 @@ fn text(failure: &Failure) -> String {
     format!("{}: {}", failure.code, failure.message)
 }
 
-async fn after(server: &Server, effect: &str) -> &'static str {
+async fn after(server: &HttpStub, effect: &str) -> &'static str {
     classify(&call(server, effect).await).0
 }
 
-async fn answering(status: u16) -> Server {
-    Server::start(move |_, stream| server_behaviour::reply(stream, status, "retry-after: 7\r\n", "")).await
+fn answering(status: u16) -> HttpStub {
+    HttpStub::answering(StubReply::new(status, "retry-after: 7\r\n", ""))
 }
 
 #[tokio::test]
@@ -92,7 +91,7 @@ async fn status_and_class_decide_the_outcome() {
         (799, [sure, unsure, unsure, unsure]),
     ];
     for (status, expected) in table {
-        let server = answering(status).await;
+        let server = answering(status);
         for (effect, expected) in
             ["read_only", "native_key", "compare_and_set", "opaque"].into_iter().zip(expected)
         {
@@ -111,7 +110,7 @@ async fn after_open_attempt_only_success_is_certain() {
         (400, "opaque", "may have happened"),
         (404, "read_only", "terminal"),
     ] {
-        let server = answering(status).await;
+        let server = answering(status);
         let outcome = attempt(tool(), &action(&server, effect), Duration::from_mins(1), true).await;
         assert_eq!(classify(&outcome).0, expected, "{status} for {effect}");
     }
@@ -120,21 +119,20 @@ async fn after_open_attempt_only_success_is_certain() {
 #[tokio::test]
 async fn request_without_reply_may_have_acted() {
     for effect in ["native_key", "compare_and_set", "opaque"] {
-        let closing = Server::start(|_, stream| async { drop(stream) }).await;
+        let closing = HttpStub::answering(StubReply::none());
         assert_eq!(after(&closing, effect).await, "may have happened");
-        let resetting = Server::start(|_, stream| async { server_behaviour::reset(stream) }).await;
+        let resetting = HttpStub::answering(StubReply::none().then(StubEnding::Reset));
         assert_eq!(after(&resetting, effect).await, "may have happened");
-        let stalling = Server::start(|_, stream| server_behaviour::stall(stream)).await;
+        let stalling = HttpStub::answering(StubReply::none().then(StubEnding::Stall));
         assert_eq!(classify(&call_briefly(&stalling, effect).await).0, "may have happened");
-        let flooding = Server::start(|_, stream| server_behaviour::pour(stream)).await;
+        let flooding = HttpStub::answering(StubReply::none().then(pour()));
         assert_eq!(after(&flooding, effect).await, "may have happened");
     }
 }
 
 #[tokio::test]
 async fn refused_connection_sends_nothing() {
-    let mut gone = Server::start(|_, stream| async { drop(stream) }).await;
-    gone.address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let gone = HttpStub::refusing();
     let (outcome, text) = classify(&call(&gone, "opaque").await);
     assert_eq!(outcome, "did not happen", "{text}");
     assert!(text.contains("Connection refused"), "{text}");
@@ -144,20 +142,18 @@ async fn refused_connection_sends_nothing() {
 
 #[tokio::test]
 async fn failed_handshake_sends_nothing() {
-    let server = Server::start(|_, stream| async { drop(stream) }).await;
+    let server = HttpStub::answering(StubReply::none());
     let mut with = with(&server, "opaque");
     with["url"] = json!(server.url("/").replace("http:", "https:"));
     let action = propose(tool(), with).unwrap();
     assert_eq!(classify(&perform(tool(), &action).await).0, "did not happen");
-    assert!(server.seen().is_empty());
+    assert!(server.requests().is_empty());
 }
 
 #[tokio::test]
 async fn stalled_handshake_sends_nothing() {
     // The kernel accepts the connection; no process answers the handshake.
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut silent = Server::start(|_, stream| async { drop(stream) }).await;
-    silent.address = listener.local_addr().unwrap();
+    let silent = HttpStub::silent();
     let mut with = with(&silent, "opaque");
     with["timeout"] = json!(SHORT);
     with["url"] = json!(silent.url("/").replace("http:", "https:"));
@@ -167,7 +163,7 @@ async fn stalled_handshake_sends_nothing() {
 
 #[tokio::test]
 async fn lease_ends_a_call_before_its_timeout() {
-    let server = Server::start(|_, stream| server_behaviour::stall(stream)).await;
+    let server = HttpStub::answering(StubReply::none().then(StubEnding::Stall));
     let mut with = with(&server, "opaque");
     with["timeout"] = json!("5m");
     let action = propose(tool(), with).unwrap();
@@ -179,28 +175,26 @@ async fn lease_ends_a_call_before_its_timeout() {
 
 #[tokio::test]
 async fn nothing_is_sent_without_time_left() {
-    let server = answering(200).await;
+    let server = answering(200);
     let outcome = attempt(tool(), &action(&server, "opaque"), Duration::ZERO, false).await;
     assert_eq!(classify(&outcome).0, "did not happen");
-    assert!(server.seen().is_empty());
+    assert!(server.requests().is_empty());
 }
 
-async fn replies_with_success_head(rest: fn(TcpStream) -> Rest) -> Server {
-    Server::start(move |_, mut stream| async move {
-        server_behaviour::head(&mut stream, 200).await;
-        rest(stream).await;
-    })
-    .await
+fn replies_with_success_head(ending: StubEnding) -> HttpStub {
+    HttpStub::answering(StubReply::head(200).then(ending))
 }
 
-type Rest = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Sends as much as the client reads.
+fn pour() -> StubEnding {
+    StubEnding::Repeat(".".repeat(16_384), Duration::ZERO)
+}
 
 #[tokio::test]
 async fn incomplete_reply_is_retried_where_safe() {
-    let drip: fn(TcpStream) -> Rest = |stream| Box::pin(server_behaviour::drip(stream));
-    let close: fn(TcpStream) -> Rest = |stream| Box::pin(async { drop(stream) });
-    for rest in [drip, close] {
-        let server = replies_with_success_head(rest).await;
+    let drip = StubEnding::Repeat(".".to_owned(), Duration::from_millis(10));
+    for ending in [drip, StubEnding::Close] {
+        let server = replies_with_success_head(ending);
         assert_eq!(classify(&call_briefly(&server, "read_only").await).0, "did not happen");
         assert_eq!(classify(&call_briefly(&server, "native_key").await).0, "may have happened");
         for effect in ["compare_and_set", "opaque"] {
@@ -213,7 +207,7 @@ async fn incomplete_reply_is_retried_where_safe() {
 
 #[tokio::test]
 async fn endless_reply_is_truncated() {
-    let server = replies_with_success_head(|stream| Box::pin(server_behaviour::pour(stream))).await;
+    let server = replies_with_success_head(pour());
     let (outcome, text) = classify(&call(&server, "read_only").await);
     assert_eq!(outcome, "terminal");
     assert!(text.starts_with("HTTP_REPLY_TOO_LARGE"), "{text}");
@@ -226,17 +220,17 @@ async fn endless_reply_is_truncated() {
 #[tokio::test]
 async fn retry_after_is_returned() {
     for (status, certainty) in [(429, DidNotHappen), (503, MayHaveHappened)] {
-        let server = answering(status).await;
+        let server = answering(status);
         assert_eq!(retry_after_of(call(&server, "opaque").await), (certainty, Some(Millis::secs(7))));
     }
-    let too_long =
-        Server::start(|_, stream| server_behaviour::reply(stream, 429, "retry-after: 99999999\r\n", ""))
-            .await;
+    let too_long = HttpStub::answering(StubReply::new(429, "retry-after: 99999999\r\n", ""));
     assert_eq!(retry_after_of(call(&too_long, "opaque").await).1, Some(Millis::hours(24)));
-    let dated = Server::start(|_, stream| {
-        server_behaviour::reply(stream, 429, "retry-after: Sat, 29 Feb 2020\r\n", "")
-    })
-    .await;
+    let dated = HttpStub::answering(StubReply::new(
+        429,
+        "retry-after: Sat, 29 Feb 2020
+",
+        "",
+    ));
     assert_eq!(retry_after_of(call(&dated, "opaque").await).1, None);
 }
 
@@ -249,22 +243,17 @@ fn retry_after_of(outcome: ToolOutcome) -> (Certainty, Option<Millis>) {
 
 #[tokio::test]
 async fn error_has_host_and_path_without_query() {
-    let server = answering(404).await;
+    let server = answering(404);
     let (_, text) = classify(&call(&server, "opaque").await);
-    assert_eq!(text, format!("HTTP_STATUS: {}/orders answered 404 Not Found", server.address));
+    assert_eq!(text, format!("HTTP_STATUS: {}/orders answered 404 Not Found", server.address()));
 }
 
 #[tokio::test]
 async fn request_is_sent_as_proposed() {
-    let server = Server::start(|_, stream| {
-        server_behaviour::reply(
-            stream,
-            201,
-            "content-type: application/json\r\netag: \"v2\"\r\n",
-            r#"{"id":7}"#,
-        )
-    })
-    .await;
+    let headers = "content-type: application/json
+etag: \"v2\"
+";
+    let server = HttpStub::answering(StubReply::new(201, headers, r#"{"id":7}"#));
     let action = action(&server, "opaque");
     let ToolOutcome::Done(done) = perform(tool(), &action).await else { panic!("not done") };
     assert_eq!(
@@ -274,20 +263,20 @@ async fn request_is_sent_as_proposed() {
             "headers": {"content-type": "application/json", "etag": "\"v2\""},
         })
     );
-    let seen = server.seen();
-    assert!(seen[0].starts_with("POST /orders?token=s3cret HTTP/1.1\r\n"), "{seen:?}");
-    assert!(seen[0].ends_with("\r\n\r\n{\"sku\":1}"), "{seen:?}");
-    assert_eq!(header(&seen[0], "host"), Some(server.address.to_string()));
-    assert_eq!(header(&seen[0], "content-type").as_deref(), Some("application/json"));
-    assert_eq!(header(&seen[0], "idempotency-key").as_deref(), Some(action.key.as_str()));
-    assert_eq!(action.target, format!("{}/orders", server.address));
+    let seen = server.requests().swap_remove(0);
+    assert!(seen.head.starts_with("POST /orders?token=s3cret HTTP/1.1\r\n"), "{seen:?}");
+    assert_eq!(seen.body, "{\"sku\":1}");
+    assert_eq!(seen.header("host"), Some(&*server.address().to_string()));
+    assert_eq!(seen.header("content-type"), Some("application/json"));
+    assert_eq!(seen.header("idempotency-key"), Some(action.key.as_str()));
+    assert_eq!(action.target, format!("{}/orders", server.address()));
 }
 
 #[tokio::test]
 async fn request_without_effect_has_no_key() {
-    let server = answering(200).await;
+    let server = answering(200);
     assert_eq!(after(&server, "read_only").await, "done");
-    assert_eq!(header(&server.seen()[0], "idempotency-key"), None);
+    assert_eq!(server.requests()[0].header("idempotency-key"), None);
 }
 
 /// Only GET and HEAD can be read-only.

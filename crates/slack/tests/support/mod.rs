@@ -5,18 +5,14 @@
 use std::collections::BTreeMap;
 
 use domain::approval::Card;
-use domain::command::{
-    Admit, Assessment, Cancel, Claim, ClaimResult, Command as _, TimeOut, VoteResult, admit,
-};
-use domain::payload::Fingerprint;
-use domain::plan::{ApprovalTiming, Call, Environment, InputRefs, OnReject, Phase, Validation, Work};
-use domain::schedule::RetryPolicy;
+use domain::command::{Admit, Cancel, ClaimResult, Command as _, TimeOut, VoteResult, admit};
+use domain::plan::{ApprovalTiming, Call, Environment, Validation, Work};
 use domain::tenant::Person;
 use domain::{
-    Action, Approval, ApprovalId, ApprovalRequirement, ApproverCount, BlastRadius, Cause, Decision, Digest,
-    Draft, EffectClass, FieldChange, GroupName, IdempotencyKey, Initiator, Millis, OpId, PersonId, Plan,
-    PlannedStep, Reason, Refusal, Reversibility, Ruling, RunRecord, Stamp, StepId, Tenant, TenantId, Tier,
-    Timestamp, ToolName, Verdict, WorkerId, WorkflowName, WorkspaceId,
+    Action, Approval, ApprovalId, ApprovalRequirement, ApproverCount, Cause, Decision, Draft, EffectClass,
+    FieldChange, GroupName, Initiator, Millis, OpId, PersonId, Plan, PlannedStep, Reason, Refusal,
+    Reversibility, Ruling, RunRecord, Stamp, StepId, Tenant, TenantId, Tier, Timestamp, ToolName,
+    WorkflowName,
 };
 use fakes::slack::{ButtonPress, Callback, FakeSlack, Submission};
 use serde_json::{Value, json};
@@ -24,6 +20,7 @@ use slack::client::SlackClientSettings;
 use slack::interaction::parse;
 use slack::signature::verify;
 use slack::{Click, Interaction, InvalidClick, InvalidInteraction, Secrets, Slack, answer};
+use testkit::ledger;
 
 pub(crate) const TEAM: &str = "T0SIM";
 pub(crate) const ANNA: &str = "U0ANNA";
@@ -61,15 +58,8 @@ impl TestEnv {
     /// A run whose first action is `action` and waits for approval.
     pub(crate) fn asking_about(people: ApproverCount, action: Action) -> Self {
         let (plan, now) = (plan(), Timestamp(1_750_000_000_000));
-        let request = Admit {
-            tenant: TenantId::new("acme").unwrap(),
-            workspace: WorkspaceId::new("main").unwrap(),
-            trigger_kind: "cli".to_owned(),
-            record: None,
-            trace: None,
-            key: IdempotencyKey::new("cli:1").unwrap(),
-            input: Fingerprint::of(&Value::Null),
-        };
+        let request =
+            Admit { trigger_kind: "cli".to_owned(), ..ledger::admit_command("acme", "cli:1", &Value::Null) };
         let by = Initiator::new(Cause::User, "rita");
         let stamp = Stamp { op: OpId::new("op-0").unwrap(), now, by };
         let record = admit(request, &plan, stamp).record;
@@ -107,16 +97,9 @@ impl TestEnv {
     pub(crate) fn claim(&mut self, action: Action) -> ClaimResult {
         let groups = vec![GroupName::new("oncall").unwrap()];
         let requirement = ApprovalRequirement { tier: Tier::High, people: self.people, groups };
+        let mut claim = ledger::claim_of(action, Ruling::NeedsApproval(requirement));
         let reasons = vec![Reason::runtime("prod-write", "a write in prod needs approval")];
-        let verdict = Verdict { ruling: Ruling::NeedsApproval(requirement), reasons, policy: Digest::ZERO };
-        let claim = Claim {
-            owner: WorkerId::new("worker").unwrap(),
-            lease: Millis::secs(30),
-            action,
-            receipt: None,
-            abandoned: false,
-            assessment: Some(Assessment { verdict, observed: None }),
-        };
+        claim.assessment.as_mut().unwrap().verdict.reasons = reasons;
         let (claimed, decision) = self.decided(|draft| claim.decide(draft)).unwrap();
         assert!(self.commit(decision));
         claimed
@@ -181,31 +164,12 @@ fn tenant() -> Tenant {
 
 fn plan() -> Plan {
     let tool = ToolName::new("servicenow.update").unwrap();
-    let step = PlannedStep {
-        id: StepId::new("assign").unwrap(),
-        work: Work::Call(Call { tool, with: json!({}) }),
-        retry: RetryPolicy::default(),
-        blast_radius: BlastRadius::Low,
-        critical: false,
-        phase: Phase::Main,
-        on_reject: OnReject::Fail,
-        confidence: None,
-        rollback: None,
-        reads: InputRefs::default(),
-        rollback_reads: InputRefs::default(),
-    };
+    let step = PlannedStep::new(StepId::new("assign").unwrap(), Work::Call(Call { tool, with: json!({}) }));
     Plan {
-        workflow: WorkflowName::new("incident-triage").unwrap(),
-        version: 1,
-        environment: Environment::Prod,
         author: Some(PersonId::new("alan").unwrap()),
         validation: Validation::PerStep,
         approval_timing: ApprovalTiming { sla: Millis::mins(10), expires_after: Millis::hours(1) },
-        auto_approve: None,
-        triggered_by: None,
-        concurrency: None,
-        sample: None,
-        steps: vec![step],
+        ..Plan::new(WorkflowName::new("incident-triage").unwrap(), Environment::Prod, vec![step])
     }
 }
 
@@ -213,20 +177,16 @@ fn plan() -> Plan {
 pub(crate) fn action(group: &str) -> Action {
     Action {
         tool: ToolName::new("servicenow.update").unwrap(),
-        contract: 1,
         class: EffectClass::CompareAndSet,
         reversibility: Reversibility::Inverse,
         target: "incident/46d44a".to_owned(),
-        key: IdempotencyKey::new("sn:incident:update:46d44a").unwrap(),
-        key_retention: None,
         fields: json!({ "assignment_group": group }),
         changes: vec![FieldChange {
             field: "assignment_group".to_owned(),
             before: Some(json!("service desk")),
             after: json!(group),
         }],
-        destructive: false,
-        estimate_microusd: None,
+        ..ledger::action("sn:incident:update:46d44a")
     }
 }
 
