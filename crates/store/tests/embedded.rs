@@ -20,8 +20,10 @@ use domain::{
 };
 use rusqlite::Connection;
 use serde_json::json;
-use support::{admission_with, error_chain, plan, stamp, tenant};
+use support::{admission_with, error_chain, plan};
 use tempfile::TempDir;
+use testkit::acme as tenant;
+use testkit::ledger::{self, NOON};
 
 const HIDDEN: Millis = Millis::secs(60);
 
@@ -339,7 +341,7 @@ fn admission(request: &str) -> Admission {
 /// The decision for `command`.
 fn decided(record: &RunRecord, command: impl Command) -> Decision {
     let plan = plan();
-    let mut draft = Draft::new(record.clone(), &plan, stamp());
+    let mut draft = Draft::new(record.clone(), &plan, ledger::stamp(NOON));
     assert!(command.decide(&mut draft).is_ok());
     draft.close()
 }

@@ -12,13 +12,13 @@ use domain::payload::{Fingerprint, INLINE_BYTES_MAX};
 use domain::plan::{Call, Environment, OnTimeout, Undo, Work};
 use domain::record::Signal;
 use domain::{
-    Action, Approval, ApprovalRequirement, BlastRadius, Cause, Channel, Digest, Draft, EffectClass,
-    EventName, IdempotencyKey, Initiator, Millis, OpId, Payload, PersonId, Plan, PlannedStep, QueueName,
-    Reason, Reversibility, Ruling, RunRecord, SignalId, Stamp, StepId, Tenant, TenantId, Timestamp, ToolName,
-    Verdict, WorkerId, WorkflowName, WorkspaceId,
+    Action, Approval, ApprovalRequirement, BlastRadius, Cause, Digest, EffectClass, IdempotencyKey,
+    Initiator, Millis, OpId, Payload, PersonId, Plan, PlannedStep, QueueName, Reversibility, Ruling,
+    SignalId, Stamp, StepId, Timestamp, ToolName, WorkerId, WorkflowName, WorkspaceId,
 };
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use testkit::ledger::{self, LedgerRun};
 
 /// The size limit of a DynamoDB item.
 const ITEM_BYTES_MAX: i64 = 400 * 1024;
@@ -40,7 +40,7 @@ async fn item_over_400KB() {
     run.commit(&store, Renew { fence: grant.fence, lease: Millis::secs(30) }).await;
     run.commit(&store, early_signal()).await;
     run.commit(&store, finish(grant)).await;
-    let signal = store.signal(&run.record.key, &delivery()).await.unwrap();
+    let signal = store.signal(&run.0.record.key, &delivery()).await.unwrap();
     run.commit(&store, OpenWait { buffered: signal }).await;
     let grant = run.claim(&store).await;
     run.commit(&store, finish(grant)).await;
@@ -51,46 +51,27 @@ async fn item_over_400KB() {
     }
 }
 
-/// A run as its worker sees it.
-struct Run {
-    plan: Plan,
-    record: RunRecord,
-    approval: Option<Approval>,
-    writes: u32,
-}
+/// A run whose record stays small.
+struct Run(LedgerRun);
 
 impl Run {
     async fn start(store: &SqliteStore) -> Self {
         let plan = plan();
+        let key = "sn:incident:insert:acme.service-now.com:9d385017c611228701d22104cc95c371";
         let command = Admit {
-            tenant: TenantId::new("acme-production").unwrap(),
             workspace: WorkspaceId::new("platform-team").unwrap(),
             trigger_kind: "servicenow".to_owned(),
-            record: None,
-            trace: None,
-            key: IdempotencyKey::new(
-                "sn:incident:insert:acme.service-now.com:9d385017c611228701d22104cc95c371",
-            )
-            .unwrap(),
-            input: Fingerprint::of(&large()),
+            ..ledger::admit_command("acme-production", key, &large())
         };
         let decision = admit(command, &plan, stamp(0));
-        let record = decision.record.clone();
-        store.put_plan(&record.key.tenant, &plan).await.unwrap();
-        let written =
-            store.admit(Admission { decision, input: Payload::Inline(large()), hold: None }).await.unwrap();
-        assert_eq!(written, Write::Committed);
-        Self { plan, record, approval: None, writes: 0 }
+        store.put_plan(&decision.record.key.tenant, &plan).await.unwrap();
+        let admission = Admission { decision, input: Payload::Inline(large()), hold: None };
+        Self(LedgerRun::admit(store, admission, &plan).await)
     }
 
     async fn commit<C: Command>(&mut self, store: &SqliteStore, command: C) -> C::Output {
-        self.writes += 1;
-        let mut draft = Draft::new(self.record.clone(), &self.plan, stamp(self.writes))
-            .with_approval(self.approval.clone());
-        let output = command.decide(&mut draft).expect("the rules allow it");
-        let decision = draft.close();
-        self.record = decision.record.clone();
-        self.approval = decision.approvals.last().cloned().or(self.approval.take());
+        let (decision, output) = self.0.decide_with(stamp(self.0.record.version.0 + 1), command);
+        self.0.apply(&decision);
         assert_eq!(store.commit(decision).await.unwrap(), Write::Committed);
         self.assert_small();
         output
@@ -98,21 +79,16 @@ impl Run {
 
     /// Claims the current step, with an intent on the record.
     async fn claim(&mut self, store: &SqliteStore) -> Grant {
-        let step = &self.plan.step(self.record.at).unwrap().id;
-        let key = IdempotencyKey::for_step(&tool(), &self.record.key.run, step);
-        let reasons = vec![Reason::runtime("prod-write", "writes in production need a person")];
-        let ruling = Ruling::NeedsApproval(ApprovalRequirement::default());
-        let verdict = Verdict { ruling, reasons, policy: Digest::of_bytes(b"policy") };
+        let step = &self.0.plan.step(self.0.record.at).unwrap().id;
+        let key = IdempotencyKey::for_step(&tool(), &self.0.record.key.run, step);
+        let verdict = ledger::verdict(Ruling::NeedsApproval(ApprovalRequirement::default()));
         let claim = Claim {
             owner: worker(),
-            lease: Millis::secs(30),
-            action: action(key),
-            receipt: None,
-            abandoned: false,
             assessment: Some(Assessment { verdict, observed: Some(large()) }),
+            ..ledger::claim_of(action(key), Ruling::Allow)
         };
         assert_eq!(self.commit(store, claim.clone()).await, ClaimResult::AwaitingApproval);
-        let vote = approve(self.approval.clone().unwrap());
+        let vote = approve(self.0.approval.clone().unwrap());
         self.commit(store, vote).await;
         let claimed = self.commit(store, claim).await;
         let ClaimResult::Granted(grant) = claimed else { unreachable!("{claimed:?}") };
@@ -120,12 +96,12 @@ impl Run {
     }
 
     fn assert_small(&self) {
-        let bytes = item_bytes(&serde_json::to_value(&self.record).unwrap());
-        assert!(bytes < HOT_RECORD_BYTES_MAX, "{bytes} bytes: {:?}", self.record);
+        let bytes = item_bytes(&serde_json::to_value(&self.0.record).unwrap());
+        assert!(bytes < HOT_RECORD_BYTES_MAX, "{bytes} bytes: {:?}", self.0.record);
     }
 }
 
-fn stamp(write: u32) -> Stamp {
+fn stamp(write: u64) -> Stamp {
     Stamp {
         op: OpId::new(&format!("01JXZ4T0M3Q8V6R2K9B7N5H1{write:02}")).unwrap(),
         now: Timestamp(1_750_000_000_000),
@@ -143,7 +119,7 @@ fn tool() -> ToolName {
 
 fn plan() -> Plan {
     let call = || Call { tool: tool(), with: json!({ "sys_id": "${ trigger.record.sys_id }" }) };
-    let wait = Work::Wait { event: event(), timeout: Millis::hours(2), on_timeout: OnTimeout::Fail };
+    let wait = Work::Wait { event: ledger::event(), timeout: Millis::hours(2), on_timeout: OnTimeout::Fail };
     let step = |id: &str, work: Work| PlannedStep {
         blast_radius: BlastRadius::Medium,
         critical: true,
@@ -161,45 +137,26 @@ fn plan() -> Plan {
 fn action(key: IdempotencyKey) -> Action {
     Action {
         tool: tool(),
-        contract: 1,
         class: EffectClass::CompareAndSet,
         reversibility: Reversibility::Inverse,
         target: "acme.service-now.com/incident/9d385017c611228701d22104cc95c371".to_owned(),
         key,
-        key_retention: None,
-        changes: Vec::new(),
-        destructive: false,
-        estimate_microusd: None,
         fields: large(),
+        ..ledger::action("effect")
     }
 }
 
 fn approve(approval: Approval) -> RecordVote {
-    RecordVote {
-        tenant: Tenant::new(approval.run.tenant.clone()),
-        approval,
-        person: PersonId::new("grace.hopper").unwrap(),
-        approve: true,
-        reason: "seen".to_owned(),
-        through: Channel::CommandLine,
-    }
+    RecordVote { person: PersonId::new("grace.hopper").unwrap(), ..ledger::approve(approval) }
 }
 
 fn finish(grant: Grant) -> Finish {
     Finish {
-        fence: grant.fence,
-        output: Payload::Inline(large()),
-        fingerprint: Fingerprint::of(&large()),
         response: large(),
         inverse: Some(large()),
         cost_microusd: 1_200,
-        usage: None,
-        receipt: grant.receipt,
+        ..ledger::finish(grant, large())
     }
-}
-
-fn event() -> EventName {
-    EventName::new("change.approved").unwrap()
 }
 
 fn delivery() -> SignalId {
@@ -207,14 +164,9 @@ fn delivery() -> SignalId {
 }
 
 fn early_signal() -> DeliverSignal {
-    let signal = Signal {
-        id: delivery(),
-        event: event(),
-        payload: Payload::Inline(large()),
-        fingerprint: Fingerprint::of(&large()),
-        at: Timestamp(1_750_000_000_000),
-        buffered: false,
-    };
+    let payload = Payload::Inline(large());
+    let sent = ledger::signal(delivery().as_str()).signal;
+    let signal = Signal { payload, fingerprint: Fingerprint::of(&large()), ..sent };
     DeliverSignal { signal, known: None }
 }
 

@@ -7,9 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use connectors::ToolRegistry;
 use domain::{IdempotencyKey, InboxEntry, QueueName, RunKey, Source, TenantId};
-use engine::{Engine, EngineParts, Timing};
 use ingress::routes::webhooks;
 use ingress::webhook::{AuthScheme, SIGNATURE_HEADER, TIMESTAMP_HEADER, WebhookAuth};
 use secrecy::SecretString;
@@ -90,15 +88,7 @@ pub(crate) async fn measure(load: AcceptLoad) -> Result<AcceptReport, String> {
 
 /// Serves a ServiceNow webhook endpoint and returns its address.
 async fn serve(store: &SqliteStore) -> Result<String, String> {
-    let engine = Engine::new(EngineParts {
-        store: Arc::new(store.clone()),
-        tools: ToolRegistry::default(),
-        clock: Arc::new(SystemClock),
-        me: "bench".parse().map_err(to_text)?,
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    });
+    let engine = testkit::engine().me("bench").on(store.clone());
     let proof = AuthScheme::Hmac(Secrets::new(SECRET.into()).map_err(to_text)?);
     let auth = WebhookAuth::default().with(tenant()?, Source::ServiceNow, proof).map_err(to_text)?;
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(to_text)?;

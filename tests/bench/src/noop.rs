@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
-use domain::{Action, EffectClass, Failure, IdempotencyKey, Reversibility, ToolName};
+use domain::{Action, Failure, ToolName};
 use serde_json::json;
 
 pub(crate) const NAME: &str = "bench.noop";
@@ -17,19 +17,7 @@ impl Tool for Noop {
     }
 
     fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
-        Ok(Action {
-            tool: self.name(),
-            contract: 1,
-            class: EffectClass::ReadOnly,
-            reversibility: Reversibility::NoEffect,
-            target: "nothing".to_owned(),
-            key: IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step),
-            key_retention: None,
-            changes: Vec::new(),
-            destructive: false,
-            estimate_microusd: None,
-            fields: ask.fields,
-        })
+        Ok(testkit::action(self.name(), ask))
     }
 
     async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {

@@ -9,13 +9,12 @@ use std::time::{Duration, Instant};
 
 use api::stream::Streams;
 use api::{Api, Authenticator, CursorSecret};
-use domain::access::{PresentedKey, secret_digest};
-use domain::{ApiKey, Cause, IdempotencyKey, Initiator, KeyId, Role, Roles, RunKey, Timestamp, WorkspaceId};
-use engine::{Engine, EngineParts, StartRun, Timing};
+use domain::{ApiKey, Cause, IdempotencyKey, Initiator, Role, RunKey, WorkspaceId};
+use engine::{Engine, StartRun};
 use futures_util::StreamExt as _;
 use serde::Serialize;
 use serde_json::json;
-use store::{Access as _, SqliteOptions, SqliteStore, SystemClock};
+use store::{Access as _, SqliteOptions, SqliteStore};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -23,7 +22,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::bench::{me, plan, tenant};
+use crate::bench::{plan, tenant};
 use crate::machine;
 use crate::noop::Noop;
 use crate::report::{ms, percentile};
@@ -39,9 +38,6 @@ const APART: Duration = Duration::from_millis(310);
 
 /// Open files in addition to two for each listener: the store, the server and the process itself.
 const FILES_BESIDE: u64 = 100;
-
-/// The secret of the API key. The store is temporary.
-const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
@@ -118,17 +114,9 @@ impl TestEnv {
         let dir = tempfile::tempdir().map_err(to_text)?;
         let store =
             SqliteStore::open(dir.path().join("bench.db"), SqliteOptions::default()).map_err(to_text)?;
-        let engine = Arc::new(Engine::new(EngineParts {
-            store: Arc::new(store),
-            tools: connectors::ToolRegistry::default().with(Noop),
-            clock: Arc::new(SystemClock),
-            me: me()?,
-            timing: Timing::default(),
-            notifier: None,
-            evidence_signer: None,
-        }));
-        engine.store().put_key(key()?).await.map_err(to_text)?;
-        let run = engine.admission().start(start_command()?).await.map_err(to_text)?.run;
+        let engine = Arc::new(testkit::engine().tool(Noop).me("bench").on(store));
+        engine.store().put_key(key()).await.map_err(to_text)?;
+        let run = engine.start(start_command()?).await.map_err(to_text)?.run;
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(to_text)?;
         let at = listener.local_addr().map_err(to_text)?;
         let api = Api::new(Authenticator::new(Arc::clone(&engine)), CursorSecret::new([7; 32]))
@@ -181,7 +169,7 @@ impl TestEnv {
         let from = if path == "/stream" { String::new() } else { before(events) };
         let address = format!("ws://{}/api/v1{path}{from}", self.at);
         let mut request = address.into_client_request().map_err(to_text)?;
-        let text = PresentedKey::format(&tenant()?, &key_id()?, SECRET);
+        let text = testkit::key_text(&key());
         request.headers_mut().insert("authorization", format!("Bearer {text}").parse().map_err(to_text)?);
         let stream = TcpStream::connect(self.at).await.map_err(to_text)?;
         let (socket, _) = client_async(request, stream).await.map_err(to_text)?;
@@ -241,24 +229,8 @@ async fn all(
     Ok(seen)
 }
 
-fn key_id() -> Result<KeyId, String> {
-    "00ff".parse().map_err(to_text)
-}
-
-fn key() -> Result<ApiKey, String> {
-    let (tenant, id) = (tenant()?, key_id()?);
-    Ok(ApiKey {
-        secret: secret_digest(&tenant, &id, SECRET),
-        tenant,
-        id,
-        person: "bench".parse().map_err(to_text)?,
-        roles: Roles::from_iter([Role::Viewer]),
-        note: String::new(),
-        created_at: Timestamp(0),
-        expires_at: None,
-        revoked_at: None,
-        revision: 0,
-    })
+fn key() -> ApiKey {
+    testkit::api_key("bench", "bench", &[Role::Viewer])
 }
 
 fn start_command() -> Result<StartRun, String> {

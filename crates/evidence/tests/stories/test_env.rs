@@ -10,17 +10,14 @@ use domain::command::{
 };
 use domain::next::{Next, next};
 use domain::payload::Fingerprint;
-use domain::plan::{
-    ApprovalTiming, Call, Environment, InputRefs, OnReject, OnTimeout, Phase, Undo, Validation, Work,
-};
+use domain::plan::{Call, Environment, OnReject, OnTimeout, Undo, Validation, Work};
 use domain::record::Signal;
-use domain::schedule::RetryPolicy;
 use domain::{
-    Action, Approval, ApprovalId, ApprovalRequirement, ApproverCount, BlastRadius, Cause, Channel, Decision,
-    Digest, Draft, EffectClass, EventName, Failure, FieldChange, IdempotencyKey, Initiator, Live, Millis,
-    ModelUsage, OpId, Payload, PersonId, Plan, PlannedStep, Reason, Receipt, Refusal, Reversibility, Ruling,
-    RunRecord, RunStatus, SignalId, Stamp, StepId, StepRecord, Tenant, TenantId, Tier, Timestamp, ToolName,
-    Verdict, WorkerId, WorkflowName, WorkspaceId,
+    Action, Approval, ApprovalId, ApprovalRequirement, ApproverCount, Cause, Channel, Decision, Digest,
+    Draft, EffectClass, EventName, Failure, FieldChange, IdempotencyKey, Initiator, Live, Millis, ModelUsage,
+    OpId, Payload, PersonId, Plan, PlannedStep, Reason, Receipt, Refusal, Reversibility, Ruling, RunRecord,
+    RunStatus, SignalId, Stamp, StepId, StepRecord, Tenant, TenantId, Tier, Timestamp, ToolName, Verdict,
+    WorkerId, WorkflowName, WorkspaceId,
 };
 use serde_json::json;
 
@@ -34,18 +31,12 @@ pub(crate) fn plan(steps: impl IntoIterator<Item = PlannedStep>) -> Plan {
         id: StepId::new(&format!("step-{n}")).unwrap(),
         ..step
     };
+    let steps = steps.into_iter().enumerate().map(named).collect();
     Plan {
-        workflow: WorkflowName::new("triage").unwrap(),
         version: 3,
-        environment: Environment::Prod,
         author: Some(PersonId::new("arthur").unwrap()),
         validation: Validation::CriticalOnly,
-        approval_timing: ApprovalTiming::default_in(Environment::Prod),
-        auto_approve: None,
-        triggered_by: None,
-        concurrency: None,
-        sample: None,
-        steps: steps.into_iter().enumerate().map(named).collect(),
+        ..Plan::new(WorkflowName::new("triage").unwrap(), Environment::Prod, steps)
     }
 }
 
@@ -76,19 +67,7 @@ pub(crate) fn gate() -> PlannedStep {
 }
 
 fn step_of(work: Work) -> PlannedStep {
-    PlannedStep {
-        id: StepId::new("unnamed").unwrap(),
-        work,
-        retry: RetryPolicy::default(),
-        blast_radius: BlastRadius::Low,
-        critical: false,
-        phase: Phase::Main,
-        on_reject: OnReject::Fail,
-        confidence: None,
-        rollback: None,
-        reads: InputRefs::default(),
-        rollback_reads: InputRefs::default(),
-    }
+    PlannedStep::new(StepId::new("unnamed").unwrap(), work)
 }
 
 fn call(tool: &str) -> Call {

@@ -8,13 +8,14 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryPartition;
 use countersign_store::aws::{AwsParts, AwsStore, create_table, retries, timeouts};
-use countersign_store::{Clock, Queue as _, SqliteOptions, SqliteStore};
-use domain::{Millis, QueueName, Timestamp};
+use countersign_store::{Queue as _, SqliteOptions, SqliteStore};
+use domain::{Millis, QueueName};
+use testkit::TestClock;
 
 use crate::env::{Store, config};
 use crate::faults::connection::FaultyConnection;
-use crate::faults::content::{FixedClock, items, sweep};
-use crate::faults::fixture::NOON;
+use crate::faults::content::{items, sweep};
+use crate::faults::fixture::{NOON, noon};
 use crate::faults::matrix::{BoxFuture, MatrixEnv};
 use crate::outbox::UnreliableQueue;
 
@@ -25,16 +26,8 @@ pub(crate) struct Table {
     pub(crate) client: Client,
     pub(crate) name: String,
     sqlite: SqliteStore,
-    /// Set to make delayed messages visible.
-    later: Arc<AtomicBool>,
-}
-
-struct QueueClock(Arc<AtomicBool>);
-
-impl Clock for QueueClock {
-    fn now(&self) -> Timestamp {
-        if self.0.load(Ordering::Relaxed) { NOON + Millis::hours(1) } else { NOON }
-    }
+    /// The clock of the queue.
+    queue_clock: TestClock,
 }
 
 impl Table {
@@ -56,18 +49,17 @@ impl Table {
         let config = config(endpoint).http_client(connection.clone());
         let config = config.timeout_config(timeouts()).retry_config(retries()).retry_partition(partition);
         let client = Client::from_conf(config.build());
-        let later = Arc::default();
-        let options =
-            SqliteOptions { clock: Arc::new(QueueClock(Arc::clone(&later))), ..SqliteOptions::default() };
+        let queue_clock = noon();
+        let options = SqliteOptions { clock: Arc::new(queue_clock.clone()), ..SqliteOptions::default() };
         let sqlite = SqliteStore::memory(options).unwrap();
         let store = AwsStore::new(AwsParts {
             client: client.clone(),
             table: name.clone(),
             queue: sqlite.clone(),
             blobs: sqlite.clone(),
-            clock: Arc::new(FixedClock),
+            clock: Arc::new(noon()),
         });
-        Self { store, connection, client, name, sqlite, later }
+        Self { store, connection, client, name, sqlite, queue_clock }
     }
 
     /// The same store with a queue that is down.
@@ -88,13 +80,13 @@ impl Table {
             table: self.name.clone(),
             queue: UnreliableQueue { queue: self.sqlite.clone(), down, shut: &[], failures_left },
             blobs: self.sqlite.clone(),
-            clock: Arc::new(FixedClock),
+            clock: Arc::new(noon()),
         })
     }
 
     /// The distinct messages that were sent.
     async fn messages(&self) -> BTreeSet<String> {
-        self.later.store(true, Ordering::Relaxed);
+        self.queue_clock.set(NOON + Millis::hours(1));
         let mut messages = BTreeSet::new();
         for queue in QueueName::ALL {
             let received = self.store.receive(queue, 100, Millis::secs(60), Duration::ZERO).await.unwrap();

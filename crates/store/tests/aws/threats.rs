@@ -3,18 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use connectors::ToolRegistry;
 use countersign_store::{
-    Archive as _, Clock, Governance as _, Ledger as _, PageQuery, Queue as _, RunQuery, StoreError, Write,
+    Archive as _, Governance as _, Ledger as _, PageQuery, Queue as _, RunQuery, StoreError, Write,
 };
 use domain::chain::verify;
 use domain::{BlobRef, Digest, Evidence, Millis, QueueName, RunStatus, Timestamp, merkle};
-use engine::{Engine, EngineError, EngineParts, SweepResult, Timing};
+use engine::{Engine, EngineError, SweepResult};
+use testkit::TestClock;
 use tokio::time::{Instant, sleep};
 
 use crate::env::Store;
 use crate::faults::connection::{Fault, Injection, SentRequest};
-use crate::faults::content::FixedClock;
 use crate::faults::fixture::{FAR_AHEAD, NOON, Until, commit_until, initiator, plan, run, tenant};
 use crate::faults::matrix::BoxFuture;
 use crate::table::Table;
@@ -40,28 +39,11 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
 const PATIENCE: Duration = Duration::from_mins(2);
 
 fn engine(table: &Table) -> Engine<Store> {
-    engine_at(table, Arc::new(FixedClock))
+    engine_at(table, NOON)
 }
 
-/// A clock at which everything is due.
-struct NextYear;
-
-impl Clock for NextYear {
-    fn now(&self) -> Timestamp {
-        NOON + Millis::hours(366 * 24)
-    }
-}
-
-fn engine_at(table: &Table, clock: Arc<dyn Clock>) -> Engine<Store> {
-    Engine::new(EngineParts {
-        store: Arc::new(table.store.clone()),
-        tools: ToolRegistry::default(),
-        clock,
-        me: "worker".parse().unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    })
+fn engine_at(table: &Table, now: Timestamp) -> Engine<Store> {
+    testkit::engine().clock(TestClock::at(now)).me("worker").on(table.store.clone())
 }
 
 async fn prepare(table: &Table, until: Until) {
@@ -194,8 +176,8 @@ async fn gsi_stale_read(table: Table) {
     let acme = tenant();
     let list = || store.runs(&acme, RunQuery { status: Some(status), ..RunQuery::newest(10) });
     let open = || store.open_approvals(&acme, PageQuery::first(10));
-    let late = engine_at(&table, Arc::new(NextYear));
-    let sweep = async || late.operations().sweep(&initiator()).await.unwrap();
+    let late = engine_at(&table, NOON + Millis::hours(366 * 24));
+    let sweep = async || late.sweep(&initiator()).await.unwrap();
     let stale = [
         recorded_queries(&table, Box::pin(async { assert_eq!(list().await.unwrap().runs.len(), 1) })).await,
         recorded_queries(&table, Box::pin(async { assert_eq!(open().await.unwrap().approvals.len(), 1) }))

@@ -4,19 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use countersign_store::{Clock, Ledger};
-use domain::Timestamp;
+use countersign_store::Ledger;
 
-use super::fixture::{FAR_AHEAD, NOON};
-
-/// A clock that does not advance, so that repeated writes are equal.
-pub(crate) struct FixedClock;
-
-impl Clock for FixedClock {
-    fn now(&self) -> Timestamp {
-        NOON
-    }
-}
+use super::fixture::FAR_AHEAD;
 
 /// Every item of a table; empty if the table does not exist.
 pub(crate) async fn items(client: &Client, table: &str) -> BTreeSet<String> {

@@ -1,22 +1,17 @@
 //! A run with a fixed sequence of decisions, so that each test knows the expected state.
 
 use countersign_store::{Admission, Ledger, Write};
-use domain::command::{
-    Admit, Assessment, Cancel, Claim, ClaimResult, Command, DeliverSignal, Finish, Grant, RecordVote, admit,
-};
-use domain::payload::Fingerprint;
+use domain::command::{Admit, Cancel, ClaimResult, Command, DeliverSignal, Grant, admit};
 use domain::plan::{Call, Environment, OnTimeout, Work};
-use domain::record::Signal;
 use domain::{
-    Action, Approval, ApprovalRequirement, Cause, Channel, Decision, Digest, Draft, EffectClass, EventName,
-    IdempotencyKey, Initiator, Millis, OpId, Payload, PersonId, Plan, PlannedStep, Reason, RecordName,
-    Reversibility, Ruling, RunKey, RunRecord, SignalId, Stamp, StepId, Tenant, TenantId, Timestamp, ToolName,
-    Verdict, WorkerId, WorkflowName, WorkspaceId,
+    Cause, Decision, IdempotencyKey, Initiator, Millis, OpId, Payload, Plan, PlannedStep, RecordName, RunKey,
+    SignalId, Stamp, StepId, TenantId, Timestamp, ToolName, WorkflowName,
 };
 use serde_json::{Value, json};
+use testkit::TestClock;
+use testkit::ledger::{self, LedgerRun, admit_command, claim_needing_approval, event, finish};
 
-/// The time of all events.
-pub(crate) const NOON: Timestamp = Timestamp(1_750_000_000_000);
+pub(crate) use testkit::ledger::NOON;
 
 pub(crate) const LEASE: Millis = Millis::secs(30);
 
@@ -35,10 +30,14 @@ pub(crate) enum Until {
     Canceled,
 }
 
+/// A clock that does not advance, so that repeated writes are equal.
+pub(crate) fn noon() -> TestClock {
+    TestClock::at(NOON)
+}
+
 /// The run, and all decisions after the first.
 pub(crate) struct Scenario {
-    record: RunRecord,
-    approval: Option<Approval>,
+    run: LedgerRun,
     pub(crate) grant: Option<Grant>,
     pub(crate) decisions: Vec<Decision>,
 }
@@ -67,33 +66,25 @@ pub(crate) fn record() -> RecordName {
 
 pub(crate) fn admission() -> Admission {
     let input = json!({ "request": "request" });
-    let command = Admit {
-        tenant: tenant(),
-        workspace: WorkspaceId::new("main").unwrap(),
-        trigger_kind: "api".to_owned(),
-        record: Some(record()),
-        trace: None,
-        key: effect(),
-        input: Fingerprint::of(&input),
-    };
+    let command = Admit { record: Some(record()), ..admit_command("acme", effect().as_str(), &input) };
     Admission { decision: admit(command, &plan(), stamp("op")), input: Payload::Inline(input), hold: None }
 }
 
 fn decisions() -> Vec<Decision> {
     let mut scenario = until_claimed();
-    scenario.add(finish(scenario.grant.clone().unwrap(), &json!({ "id": 7 })));
+    scenario.add(finish(scenario.grant.clone().unwrap(), json!({ "id": 7 })));
     scenario.add(Cancel { reason: "enough".to_owned() });
     scenario.decisions
 }
 
 /// The step is claimed but not finished.
 pub(crate) fn until_claimed() -> Scenario {
-    let record = admission().decision.record;
-    let mut scenario = Scenario { record, approval: None, grant: None, decisions: Vec::new() };
+    let run = LedgerRun::new(&plan(), &admission());
+    let mut scenario = Scenario { run, grant: None, decisions: Vec::new() };
     scenario.add(early_signal());
-    scenario.add(claim(Ruling::NeedsApproval(ApprovalRequirement::default())));
-    scenario.add(approve(scenario.approval.clone().unwrap()));
-    let claimed = scenario.add(claim(Ruling::NeedsApproval(ApprovalRequirement::default())));
+    scenario.add(claim_needing_approval("effect"));
+    scenario.add(ledger::approve(scenario.run.approval.clone().unwrap()));
+    let claimed = scenario.add(claim_needing_approval("effect"));
     let ClaimResult::Granted(grant) = claimed else { unreachable!("{claimed:?}") };
     scenario.grant = Some(*grant);
     scenario
@@ -101,25 +92,21 @@ pub(crate) fn until_claimed() -> Scenario {
 
 impl Scenario {
     pub(crate) fn add<C: Command>(&mut self, command: C) -> C::Output {
-        let plan = plan();
         let stamp = stamp(&format!("op-{}", self.decisions.len()));
-        let mut draft = Draft::new(self.record.clone(), &plan, stamp).with_approval(self.approval.clone());
-        let output = command.decide(&mut draft).unwrap();
-        let decision = draft.close();
-        self.record = decision.record.clone();
-        self.approval = decision.approvals.last().cloned().or(self.approval.take());
+        let (decision, output) = self.run.decide_with(stamp, command);
+        self.run.apply(&decision);
         self.decisions.push(decision);
         output
     }
 }
 
 pub(crate) fn tenant() -> TenantId {
-    TenantId::new("acme").unwrap()
+    ledger::tenant("acme")
 }
 
 /// The idempotency key of the effect, and of the request to start the run.
 pub(crate) fn effect() -> IdempotencyKey {
-    IdempotencyKey::new("effect").unwrap()
+    ledger::effect("effect")
 }
 
 pub(crate) fn delivery() -> SignalId {
@@ -127,7 +114,7 @@ pub(crate) fn delivery() -> SignalId {
 }
 
 pub(crate) fn plan() -> Plan {
-    let call = Call { tool: tool(), with: Value::Null };
+    let call = Call { tool: ToolName::new("http.request").unwrap(), with: Value::Null };
     let wait = Work::Wait { event: event(), timeout: Millis::hours(1), on_timeout: OnTimeout::Fail };
     let step = |id: &str, work| PlannedStep::new(StepId::new(id).unwrap(), work);
     let steps = vec![step("call", Work::Call(call)), step("wait", wait)];
@@ -142,72 +129,6 @@ fn stamp(op: &str) -> Stamp {
     Stamp { op: OpId::new(op).unwrap(), now: NOON, by: initiator() }
 }
 
-fn tool() -> ToolName {
-    ToolName::new("http.request").unwrap()
-}
-
-fn event() -> EventName {
-    EventName::new("change.approved").unwrap()
-}
-
 fn early_signal() -> DeliverSignal {
-    let body = json!({ "approved": true });
-    let signal = Signal {
-        id: delivery(),
-        event: event(),
-        fingerprint: Fingerprint::of(&body),
-        payload: Payload::Inline(body),
-        at: NOON,
-        buffered: false,
-    };
-    DeliverSignal { signal, known: None }
-}
-
-fn claim(ruling: Ruling) -> Claim {
-    let reasons = vec![Reason::runtime("fixture", "test")];
-    let verdict = Verdict { ruling, reasons, policy: Digest::of_bytes(b"policy") };
-    Claim {
-        owner: WorkerId::new("worker").unwrap(),
-        lease: LEASE,
-        action: Action {
-            tool: tool(),
-            contract: 1,
-            class: EffectClass::NativeKey,
-            reversibility: Reversibility::Compensable,
-            target: "https://example.com/records/1".to_owned(),
-            key: effect(),
-            key_retention: None,
-            changes: Vec::new(),
-            destructive: false,
-            estimate_microusd: None,
-            fields: json!({ "state": "open" }),
-        },
-        receipt: None,
-        abandoned: false,
-        assessment: Some(Assessment { verdict, observed: None }),
-    }
-}
-
-fn approve(approval: Approval) -> RecordVote {
-    RecordVote {
-        tenant: Tenant::new(approval.run.tenant.clone()),
-        approval,
-        person: PersonId::new("grace").unwrap(),
-        approve: true,
-        reason: "looks right".to_owned(),
-        through: Channel::CommandLine,
-    }
-}
-
-fn finish(grant: Grant, output: &Value) -> Finish {
-    Finish {
-        fence: grant.fence,
-        fingerprint: Fingerprint::of(output),
-        output: Payload::Inline(output.clone()),
-        response: json!({ "status": 200 }),
-        inverse: None,
-        cost_microusd: 12,
-        usage: None,
-        receipt: grant.receipt,
-    }
+    ledger::signal(delivery().as_str())
 }

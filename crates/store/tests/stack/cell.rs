@@ -16,10 +16,12 @@ use countersign_store::aws::{
     dynamodb, retries, s3, sqs, timeouts,
 };
 use domain::{QueueName, Timestamp};
+use testkit::TestClock;
 
-use crate::env::{At, Store, config};
+use crate::env::{Store, config};
 use crate::faults::connection::FaultyConnection;
-use crate::faults::content::{FixedClock, items, sweep};
+use crate::faults::content::{items, sweep};
+use crate::faults::fixture::noon;
 use crate::faults::matrix::{BoxFuture, MatrixEnv};
 
 /// The queues and buckets that the cells of a call share.
@@ -109,8 +111,8 @@ impl Resources {
             client: dynamodb.clone(),
             table: table.clone(),
             queue: SqsQueue::new(sqs.clone(), self.queues.clone()),
-            blobs: S3Blobs::new(s3.clone(), self.buckets.clone(), Arc::new(FixedClock)),
-            clock: Arc::new(FixedClock),
+            blobs: S3Blobs::new(s3.clone(), self.buckets.clone(), Arc::new(noon())),
+            clock: Arc::new(noon()),
         });
         Cell { resources: self.clone(), store, connection, dynamodb, sqs, s3, table, held: Mutex::default() }
     }
@@ -119,7 +121,7 @@ impl Resources {
 impl Cell {
     /// The blobs of the cell, with this clock.
     pub(crate) fn blobs_at(&self, now: Timestamp) -> S3Blobs {
-        S3Blobs::new(self.s3.clone(), self.resources.buckets.clone(), Arc::new(At(now)))
+        S3Blobs::new(self.s3.clone(), self.resources.buckets.clone(), Arc::new(TestClock::at(now)))
     }
 
     async fn objects(&self, bucket: &str) -> Vec<String> {

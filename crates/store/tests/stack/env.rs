@@ -13,20 +13,12 @@ use countersign_store::aws::{
 };
 use countersign_store::{Clock, SystemClock};
 use domain::Timestamp;
+use testkit::TestClock;
 
 pub(crate) type Store = AwsStore<SqsQueue, S3Blobs>;
 
 /// The variable with the endpoint of a local AWS emulator.
 pub(crate) const ENDPOINT: &str = "COUNTERSIGN_AWS";
-
-/// A clock that does not advance.
-pub(crate) struct At(pub(crate) Timestamp);
-
-impl Clock for At {
-    fn now(&self) -> Timestamp {
-        self.0
-    }
-}
 
 pub(crate) struct TestEnv {
     endpoint: String,
@@ -97,7 +89,7 @@ impl TestEnv {
     /// The same with a fixed clock.
     pub(crate) fn blobs_at(&self, now: Timestamp, connection: impl HttpClient + 'static) -> S3Blobs {
         let client = s3(&config(&self.endpoint, connection, 1));
-        S3Blobs::new(client, self.buckets.clone(), Arc::new(At(now)))
+        S3Blobs::new(client, self.buckets.clone(), Arc::new(TestClock::at(now)))
     }
 
     pub(crate) fn endpoint(&self) -> &str {

@@ -1,19 +1,18 @@
 //! The named threats to the queue: it may deliver twice, late and in any order, and the record decides.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_store::{Ledger as _, Queue as _, RECEIVES_MAX, StoreError, SystemClock, Write};
+use countersign_store::{Ledger as _, Queue as _, RECEIVES_MAX, StoreError, Write};
 use domain::chain::verify;
 use domain::{Event, EventBody, Job, Millis, Outgoing, QueueName, RunId, RunKey, RunStatus, StepSeq};
-use engine::{AdvanceLimits, AdvanceResult, Engine, EngineParts, StartRun, Timing};
-use serde_json::json;
+use engine::{AdvanceLimits, AdvanceResult, Engine, StartRun};
 
 use crate::EnvCase;
 use crate::env::{Store, TestEnv};
 use crate::faults::connection::{Fault, FaultyConnection, Injection};
-use crate::faults::content::FixedClock;
-use crate::faults::fixture::{LEASE, NOON, Until, commit_until, decision, initiator, plan, run, tenant};
+use crate::faults::fixture::{
+    LEASE, NOON, Until, commit_until, decision, initiator, noon, plan, run, tenant,
+};
 
 pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
     vec![
@@ -30,38 +29,12 @@ const TWO_STEPS: &str = "workflow: two\nversion: 1\nenvironment: dev\nsteps:\n\
      - { id: two, tool: transform, with: { value: '${ steps.one + 1 }' } }\n";
 
 fn engine(store: Store) -> Engine<Store> {
-    Engine::new(parts(store))
-}
-
-fn parts(store: Store) -> EngineParts<Store> {
-    let tools = connectors::standard_tools(
-        connectors::HostAllowList::default(),
-        connectors::ConnectorSettings::default(),
-    );
-    EngineParts {
-        store: Arc::new(store),
-        tools,
-        clock: Arc::new(SystemClock),
-        me: "worker".parse().unwrap(),
-        timing: Timing::default(),
-        notifier: None,
-        evidence_signer: None,
-    }
+    testkit::engine().standard_tools().me("worker").on(store)
 }
 
 async fn start(engine: &Engine<Store>, key: &str) -> RunKey {
-    let names = engine.tools().names().cloned().collect();
-    let request = StartRun {
-        tenant: tenant(),
-        workspace: "main".parse().unwrap(),
-        plan: workflow::parse(TWO_STEPS, &names).unwrap(),
-        trigger_kind: "test".to_owned(),
-        record: None,
-        key: key.parse().unwrap(),
-        input: json!({}),
-        by: initiator(),
-    };
-    Box::pin(engine.admission().start(request)).await.unwrap().run
+    let request = StartRun { by: initiator(), ..testkit::request(engine, TWO_STEPS, key) };
+    Box::pin(engine.start(request)).await.unwrap().run
 }
 
 async fn advance(engine: &Engine<Store>, run: &RunKey) -> AdvanceResult {
@@ -142,7 +115,7 @@ async fn sqs_visibility_expires_mid_work(env: TestEnv) {
     assert_eq!((&first[0].run, &second[0].run), (&run(), &run()), "it was delivered twice");
 
     // The clock of the second receiver shows the time of the fixture.
-    let late = Engine::new(EngineParts { clock: Arc::new(FixedClock), ..parts(store.clone()) });
+    let late = testkit::engine().standard_tools().clock(noon()).me("worker").on(store.clone());
     let end = advance(&late, &run()).await;
 
     assert_eq!(end, AdvanceResult::NotBefore(NOON + LEASE));
