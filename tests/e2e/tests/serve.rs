@@ -108,7 +108,7 @@ async fn operator_runs_a_server_on_aws_from_first_key_to_backout() {
 
     let (code, stopped) = operator.run("dispatch stop --all --reason fire --aws");
     assert_eq!((code, &stopped["stopped"]["by"]), (Some(0), &"ada".into()), "{stopped}");
-    assert_eq!(server.run_ok("dispatch status")["all"]["reason"], "fire");
+    assert_eq!(server.run_ok("dispatch status")["all_tenants"]["reason"], "fire");
     let run = server.start("plain");
     let shown = server.show(&run);
     assert_eq!(shown["status"], "queued");

@@ -19,7 +19,7 @@ fn dispatch_status_shows_who_stopped_it_and_why() {
     let status = env.run("dispatch status --json").expect(0).json();
     assert_eq!(status["stopped"], true);
     assert_eq!(status["tenant"]["reason"], "fire");
-    assert_eq!(status["all"], serde_json::Value::Null);
+    assert_eq!(status["all_tenants"], serde_json::Value::Null);
     assert_eq!(env.run("dispatch status --tenant acme --json").expect(0).json()["stopped"], false);
     env.run("dispatch stop --all --reason flood")
         .expect(0)

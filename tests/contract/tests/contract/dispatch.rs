@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 async fn dispatch_stops_for_one_tenant() {
     let env = TestEnv::new().await;
     let (admin, viewer) = (env.acme.key(Role::Admin), env.acme.key(Role::Viewer));
-    let on = json!({ "stopped": false, "all": null, "tenant": null });
+    let on = json!({ "stopped": false, "all_tenants": null, "tenant": null });
     assert_eq!(env.get(viewer, "/dispatch").await.json(), on);
     let stopped = env.post(admin, "/dispatch/stop", &json!({ "reason": "fire" })).await.json();
     assert_eq!((&stopped["by"], &stopped["reason"]), (&json!("adam"), &json!("fire")));
@@ -45,7 +45,7 @@ async fn backout_affects_one_tenant() {
     let again = env.post(admin, "/backout", &json!({ "reason": "wrong" })).await.json();
     assert_eq!((&again["canceled"], &again["done"]), (&json!(0), &json!(true)), "{again}");
     assert_eq!(env.get(admin, "/runs?status=canceled").await.json()["runs"].as_array().unwrap().len(), 3);
-    assert_ne!(env.get(admin, "/dispatch").await.json()["tenant"]["backout"], Value::Null);
+    assert_ne!(env.get(admin, "/dispatch").await.json()["tenant"]["backout_started_at"], Value::Null);
     assert_eq!(env.get(other, "/runs").await, before);
 }
 
