@@ -155,7 +155,7 @@ const WEBHOOK: &str =
 fn schedule() -> ReferenceTable {
     ReferenceTable {
         title: "`schedule`",
-        description: "A trigger. `trigger.slot` is the scheduled time, `trigger.local` the same time in `time_zone`.",
+        description: "A trigger. `trigger.scheduled_at` is the scheduled time, `trigger.local_time` the same time in `time_zone`.",
         fields: vec![required("cron", "five fields", CRON), required("time_zone", "an IANA time zone", ZONE)],
     }
 }
