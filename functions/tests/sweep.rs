@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use countersign_functions::sweep::sweep;
+use countersign_functions::sweep;
 use domain::{Millis, QueueName, Timestamp};
 use engine::SweepResult;
 use store::Queue as _;

@@ -81,7 +81,7 @@ version: 1
 {STEPS}"
         );
         let request = StartRun { input: json!({ "n": 1 }), ..testkit::request(&self.engine, &source, "k") };
-        self.engine.start(request).await.unwrap().run
+        self.engine.admission().start(request).await.unwrap().run
     }
 
     /// A webhook arrives that starts a run.
@@ -98,7 +98,7 @@ version: 1
         )
         .await;
         let event = testkit::event("sn:1", json!({ "n": 1 }));
-        self.engine.accept(event).await.unwrap().run
+        self.engine.admission().accept(event).await.unwrap().run
     }
 
     /// Runs a worker for this long.

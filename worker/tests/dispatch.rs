@@ -136,7 +136,7 @@ steps:
         );
         let tenant = tenant.parse().unwrap();
         let request = StartRun { tenant, ..testkit::request(&self.engine, &source, key) };
-        self.engine.start(request).await.unwrap().run
+        self.engine.admission().start(request).await.unwrap().run
     }
 
     fn employ(&self) -> (CancellationToken, JoinHandle<bool>) {
@@ -170,7 +170,7 @@ steps:
 
     /// The evidence of a run verifies, and contains this text about its end.
     async fn proves(&self, run: &RunKey, words: &str) {
-        let (_, bytes) = self.engine.evidence(run).await.unwrap();
+        let (_, bytes) = self.engine.operations().evidence(run).await.unwrap();
         let verified = evidence::verify(&bytes, &testkit::signing_key().public()).unwrap();
         let bundle = serde_json::to_string(verified.bundle()).unwrap();
         assert!(bundle.contains(words), "{bundle}");

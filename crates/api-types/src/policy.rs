@@ -7,7 +7,7 @@ use domain::{
     Action, ApprovalRequirement, BlastRadius, Digest, Plan, Ruling, StepId, TenantId, ToolName, Verdict,
     WorkflowName,
 };
-use engine::{EvaluatedAction, StepForecast, TenantPolicy};
+use engine::{EvaluatedAction, StepForecast, TenantBundle, TenantPolicy};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -99,8 +99,10 @@ impl From<TenantPolicy> for Policy {
         let applied_at = change.as_ref().map(|change| rfc3339_millis(change.at));
         let applied_by = change.map(|change| change.by.id);
         let (error, rules, tests, files) = match bundle {
-            Ok(bundle) => (None, bundle.rule_count(), bundle.test_count(), bundle.files().clone()),
-            Err((_, why)) => (Some(why), 0, 0, BTreeMap::new()),
+            TenantBundle::Usable(bundle) => {
+                (None, bundle.rule_count(), bundle.test_count(), bundle.files().clone())
+            }
+            TenantBundle::Unusable { why, .. } => (Some(why), 0, 0, BTreeMap::new()),
         };
         Self { tenant: tenant.tenant, hash, origin, applied_by, applied_at, error, rules, tests, files }
     }

@@ -3,8 +3,8 @@
 use axum::Json;
 use store::Store;
 
-use crate::role_guard::{Operator, Viewer};
 use crate::problem::ApiError;
+use crate::role_guard::{Operator, Viewer};
 use api_types::{Health, Me, WorkerInfo, Workers};
 
 /// Returns no details, because the route is public.

@@ -26,7 +26,7 @@ impl TestEnv {
         let key = testkit::api_key("acme", "ada", &Role::ALL);
         engine.store().put_key(key.clone()).await.unwrap();
         let sessions = Arc::new(Sessions::new([1; 32], CookieSecurity::Https));
-        let set = sessions.begin(&key.tenant, SessionOrigin::Key(key.id.clone()), engine.now(), [0; 16]);
+        let set = sessions.start(&key.tenant, SessionOrigin::Key(key.id.clone()), engine.now(), [0; 16]);
         let cookie = set.split(';').next().unwrap().to_owned();
         Self { engine, sessions, cookie, key: testkit::key_text(&key) }
     }

@@ -50,9 +50,9 @@ async fn end(engine: &Engine<SqliteStore>, run: &RunKey) {
 }
 
 async fn event(engine: &Engine<SqliteStore>, key: &str, on_conflict: &str) -> AcceptResult {
-    engine.apply(&acme(), &plan("triage", on_conflict), ada()).await.unwrap();
+    engine.tenant_handle(&acme(), &ada()).apply(&plan("triage", on_conflict)).await.unwrap();
     let event = InboundEvent { topic: None, ..testkit::event(key, about("INC1")) };
-    engine.accept(event).await.unwrap()
+    engine.admission().accept(event).await.unwrap()
 }
 
 async fn status(engine: &Engine<SqliteStore>, accepted: &AcceptResult) -> InboxStatus {

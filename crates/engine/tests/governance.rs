@@ -345,7 +345,7 @@ version: 1
     );
     let by = Initiator::new(Cause::User, "ada@corp");
     let request = StartRun { by, ..testkit::request(&env.engine, &source, "another") };
-    let refused = env.engine.start(request).await;
+    let refused = env.engine.admission().start(request).await;
     assert!(matches!(refused, Err(countersign_engine::EngineError::NotAPerson { .. })));
 }
 

@@ -28,15 +28,17 @@ async fn apply(
     trigger: &str,
 ) -> Result<(), EngineError> {
     let plan = plan(engine, &workflow_of(name, version, trigger));
-    engine.apply(&acme(), &plan, Initiator::new(Cause::User, "ada")).await.map(drop)
+    engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ada")).apply(&plan).await.map(drop)
 }
 
 #[tokio::test]
 async fn who_put_a_version_to_use_first_is_remembered() {
     let engine = engine();
     let plan = |version| plan(&engine, &workflow_of("triage", version, URGENT));
-    let first = engine.apply(&acme(), &plan(1), Initiator::new(Cause::User, "ada")).await.unwrap();
-    let again = engine.apply(&acme(), &plan(1), Initiator::new(Cause::User, "ci")).await.unwrap();
+    let first =
+        engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ada")).apply(&plan(1)).await.unwrap();
+    let again =
+        engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ci")).apply(&plan(1)).await.unwrap();
     assert_eq!((again.by.id.as_str(), &again), ("ada", &first));
     let next =
         engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ci")).apply(&plan(2)).await.unwrap();
@@ -88,7 +90,7 @@ async fn a_redelivered_event_starts_one_run() {
 async fn an_unannounced_run_is_announced_on_reprocessing() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
-    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
+    let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
     let request = StartRun {
         workspace: WorkspaceId::default(),
         trigger_kind: "servicenow".to_owned(),

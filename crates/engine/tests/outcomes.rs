@@ -87,8 +87,8 @@ fn engine_on<S: Store>(store: S, tool: Post) -> Engine<S> {
 
 /// Starts a run of `workflow` and advances it to its end.
 async fn walked<S: Store>(engine: &Engine<S>, workflow: &str) -> RunRecord {
-    let run = engine.start(request(engine, workflow, "k")).await.unwrap().run;
-    let walk = Box::pin(engine.advance(&run, &(), AdvanceLimits::default()));
+    let run = engine.admission().start(request(engine, workflow, "k")).await.unwrap().run;
+    let walk = Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default()));
     tokio::time::timeout(PATIENCE, walk).await.unwrap().unwrap();
     engine.store().load(&run).await.unwrap().unwrap()
 }
@@ -165,7 +165,7 @@ async fn granted_after(takes: Duration, silent: bool) -> (RunStatus, u32, Durati
     let (tool, posted, _) = Post::new();
     let tool = Post { takes: Duration::from_mins(1), ..tool };
     let engine = engine_on(Intercepted::new(memory(), slow(takes, silent)), tool);
-    let run = engine.start(request(&engine, LONG_ANSWER, "k")).await.unwrap().run;
+    let run = engine.admission().start(request(&engine, LONG_ANSWER, "k")).await.unwrap().run;
     let begun = Instant::now();
     Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
     let status = engine.store().load(&run).await.unwrap().unwrap().status;
@@ -198,7 +198,7 @@ fn loses_the_reply() -> Faults {
 async fn a_lost_admit_reply_still_announces_the_run() {
     let (tool, ..) = Post::new();
     let engine = engine_on(Intercepted::new(memory(), loses_the_reply()), tool);
-    engine.start(request(&engine, TWO_POSTS, "k")).await.unwrap();
+    engine.admission().start(request(&engine, TWO_POSTS, "k")).await.unwrap();
     // The embedded store kept the first message with the run; this is the second one.
     assert_eq!(engine.store().depth(QueueName::Steps).await.unwrap(), 2);
 }

@@ -13,7 +13,7 @@ fn engine() -> Engine<SqliteStore> {
 
 async fn start(engine: &Engine<SqliteStore>, input: Value) -> Result<RunKey, EngineError> {
     let request = StartRun { input, ..testkit::request(engine, testkit::TRANSFORM, "test:1") };
-    engine.start(request).await.map(|started| started.run)
+    engine.admission().start(request).await.map(|started| started.run)
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! The log contains the code of a refusal and nothing of the request.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use countersign_ingress::webhook::{AuthScheme, WebhookAuth, WebhookRequest, deliver};
+use bytes::Bytes;
+use countersign_ingress::webhook::{AuthScheme, WebhookAuth, deliver};
 use domain::record::ORPHANED_AFTER;
 use domain::{Cause, Initiator, Millis, RunStatus, Source, Timestamp};
 use engine::{AdvanceLimits, Engine};
+use http::Request;
 use serde_json::{Value, json};
 use signing::{Secrets, sign};
 use store::{Clock as _, Ledger as _, SqliteStore};

@@ -10,7 +10,7 @@ use ::slack::start_modal::{self, INPUT_BLOCK, INPUT_TEXT, WORKFLOW_BLOCK};
 use ::slack::{Secrets, Slack, card};
 use bytes::Bytes;
 use config::SlackNotifier;
-use countersign_ingress::slack::{Response, SlackInstallation, SlackRequest, command, interaction};
+use countersign_ingress::slack::{SlackInstallation, command, interaction};
 use domain::tenant::Person;
 use domain::{Cause, InboxEntry, InboxStatus, Initiator, QueueName, RunKey, RunStatus, Tenant};
 use engine::{AdvanceLimits, Engine, StartRun};
@@ -61,8 +61,8 @@ impl TestEnv {
         engine.store().put_tenant(directory()).await.unwrap();
         let by = Initiator::new(Cause::User, "anna");
         let request = StartRun { by, ..testkit::request(&engine, ASK, "k") };
-        let run = engine.start(request).await.unwrap().run;
-        Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
+        let run = engine.admission().start(request).await.unwrap().run;
+        Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
         let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
         let installation = SlackInstallation::new("acme".parse().unwrap(), secrets, client(&slack.url()));
         let env = Self { slack, engine, installation, run };
@@ -102,7 +102,7 @@ impl TestEnv {
         let theirs = ASK.replace("workflow: w", "workflow: theirs");
         for (tenant, source) in [("acme", ASK), ("umbrella", theirs.as_str())] {
             let plan = testkit::plan(&self.engine, source);
-            self.engine.apply(&tenant.parse().unwrap(), &plan, testkit::ada()).await.unwrap();
+            self.engine.tenant_handle(&tenant.parse().unwrap(), &testkit::ada()).apply(&plan).await.unwrap();
         }
     }
 
@@ -356,7 +356,7 @@ async fn start_with_a_held_concurrency_key_reports_the_outcome() {
         ("reject", "was not started"),
     ] {
         let plan = testkit::plan(&env.engine, &one_at_a_time(on_conflict));
-        env.engine.apply(acme, &plan, Initiator::new(Cause::User, "ada")).await.unwrap();
+        env.engine.tenant_handle(acme, &Initiator::new(Cause::User, "ada")).apply(&plan).await.unwrap();
         let triggers = ["1", "2"].map(|number| format!("1.{number}.{on_conflict}"));
         let start = format!("start {on_conflict} host=db1");
         for trigger in &triggers {

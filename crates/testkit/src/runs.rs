@@ -47,12 +47,12 @@ pub fn request<S: Store>(engine: &Engine<S>, source: &str, key: &str) -> StartRu
 
 /// Starts a run of acme.
 pub async fn start<S: Store>(engine: &Engine<S>, source: &str, key: &str) -> RunKey {
-    Box::pin(engine.start(request(engine, source, key))).await.unwrap().run
+    Box::pin(engine.admission().start(request(engine, source, key))).await.unwrap().run
 }
 
 /// Applies a workflow for acme.
 pub async fn apply<S: Store>(engine: &Engine<S>, source: &str) {
-    engine.apply(&acme(), &plan(engine, source), ada()).await.unwrap();
+    engine.tenant_handle(&acme(), &ada()).apply(&plan(engine, source)).await.unwrap();
 }
 
 /// A ServiceNow event for acme.
@@ -72,7 +72,7 @@ pub fn event(key: &str, body: Value) -> InboundEvent {
 
 /// Advances a run until it ends or waits; returns its status.
 pub async fn advance<S: Store>(engine: &Engine<S>, run: &RunKey) -> RunStatus {
-    Box::pin(engine.advance(run, &(), AdvanceLimits::default())).await.unwrap();
+    Box::pin(engine.execution().advance(run, &(), AdvanceLimits::default())).await.unwrap();
     status(engine, run).await
 }
 
@@ -108,7 +108,7 @@ pub async fn approve<S: Store>(
     person: &str,
 ) -> Result<VoteResult, EngineError> {
     let asked = approvals(engine, run).await.pop().unwrap();
-    Box::pin(engine.answer(&run.tenant, vote(&asked, person))).await
+    Box::pin(engine.governance().answer(&run.tenant, vote(&asked, person))).await
 }
 
 /// The number of messages in all queues.

@@ -29,7 +29,7 @@ impl TestEnv {
         let by = testkit::ada();
         let (tenant, workspace) = ("default".parse().unwrap(), "default".parse().unwrap());
         let request = testkit::request(&engine, WORKFLOW, "k");
-        let started = engine.start(StartRun { tenant, workspace, ..request });
+        let started = engine.admission().start(StartRun { tenant, workspace, ..request });
         let run = started.await.unwrap().run;
         Self { engine, run, by }
     }
@@ -54,9 +54,9 @@ impl TestEnv {
     }
 
     async fn answer(&self, approve: bool, reason: &str) {
-        let approval = self.engine.approval_of(&self.run, &"ask".parse().unwrap()).await.unwrap();
+        let approval = testkit::approvals(&self.engine, &self.run).await.pop().unwrap();
         let reply = VoteRequest { approve, reason: reason.to_owned(), ..testkit::vote(&approval, "grace") };
-        Box::pin(self.engine.answer(&self.run.tenant, reply)).await.unwrap();
+        Box::pin(self.engine.governance().answer(&self.run.tenant, reply)).await.unwrap();
     }
 
     async fn snapshot(&self) -> RunSnapshot {

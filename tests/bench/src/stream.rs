@@ -116,7 +116,7 @@ impl TestEnv {
             SqliteStore::open(dir.path().join("bench.db"), SqliteOptions::default()).map_err(to_text)?;
         let engine = Arc::new(testkit::engine().tool(Noop).me("bench").on(store));
         engine.store().put_key(key()).await.map_err(to_text)?;
-        let run = engine.start(start_command()?).await.map_err(to_text)?.run;
+        let run = engine.admission().start(start_command()?).await.map_err(to_text)?.run;
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(to_text)?;
         let at = listener.local_addr().map_err(to_text)?;
         let api = Api::new(Authenticator::new(Arc::clone(&engine)), CursorSecret::new([7; 32]))

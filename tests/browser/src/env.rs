@@ -11,7 +11,7 @@ use axum::Router;
 use config::SystemsConfig;
 use connectors::HostAllowList;
 use console::Console;
-use domain::{ApprovalId, PersonId, Role, RunId, TenantId};
+use domain::{ApprovalId, Cause, Initiator, Role, RunId, TenantId};
 use engine::{Engine, TenantHandle};
 use fakes::model::{self, Model, Recording};
 use fakes::servicenow::{self, INCIDENT, ServiceNow};
@@ -188,7 +188,7 @@ fn engine(systems: &FakeSystems) -> Engine<SqliteStore> {
 }
 
 async fn apply(engine: &Arc<Engine<SqliteStore>>, tenant: &str) {
-    let handle = TenantHandle::open(Arc::clone(engine), tenant.parse().unwrap(), "wanda".parse().unwrap());
+    let handle = engine.tenant_handle(&tenant.parse().unwrap(), &Initiator::new(Cause::User, "wanda"));
     handle.apply(&testkit::plan(engine, TRIAGE)).await.unwrap();
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use testkit::{HttpStub, StubReply};
 
 #[derive(Debug, Clone, Default)]
@@ -44,7 +45,7 @@ impl CountingService {
         let counts = Arc::new(Mutex::new(Counts::default()));
         let counted = Arc::clone(&counts);
         let stub = HttpStub::start(move |request| {
-            let requests = lock(&counted).add(request.header("idempotency-key").unwrap_or_default());
+            let requests = counted.lock().add(request.header("idempotency-key").unwrap_or_default());
             on_request(requests);
             StubReply::json(200, "{\"ok\":true}")
         });
@@ -58,8 +59,4 @@ impl CountingService {
     pub fn counts(&self) -> Counts {
         self.counts.lock().clone()
     }
-}
-
-fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }

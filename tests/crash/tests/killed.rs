@@ -39,7 +39,7 @@ async fn start(engine: &Engine<SqliteStore>, source: &str, n: u32) -> RunKey {
     let tenant = "default".parse().unwrap();
     let request =
         StartRun { tenant, input: json!({ "n": n }), ..request(engine, source, &format!("killed:{n}")) };
-    engine.start(request).await.unwrap().run
+    engine.admission().start(request).await.unwrap().run
 }
 
 /// Runs a worker that kills itself at `crash_at`; returns whether it did.

@@ -106,5 +106,5 @@ async fn start(engine: &Engine<SqliteStore>, service: &CountingService) -> RunKe
          - {{ id: effect, tool: http.request, with: {{ method: POST, url: '{url}', body: {{ n: 1 }}, effect: native_key }} }}\n"
     );
     let request = StartRun { tenant: "default".parse().unwrap(), ..request(engine, &source, "stopped") };
-    engine.start(request).await.unwrap().run
+    engine.admission().start(request).await.unwrap().run
 }

@@ -74,7 +74,7 @@ steps:
         );
         let tenant = tenant.parse().unwrap();
         let request = StartRun { tenant, ..testkit::request(&self.engine, &source, key) };
-        self.engine.start(request).await.unwrap().run
+        self.engine.admission().start(request).await.unwrap().run
     }
 
     /// Starts a run and waits until it has succeeded.

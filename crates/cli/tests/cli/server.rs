@@ -11,7 +11,7 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse as _;
-use engine::{Engine, TenantHandle};
+use engine::Engine;
 use serde_json::Value;
 use store::SqliteStore;
 use tokio::net::TcpListener;
@@ -411,7 +411,7 @@ fn dispatch_and_backout_page_through_many_runs() {
 /// Starts `count` runs of the applied workflow.
 async fn start_many(env: &TestEnv, count: usize) {
     let engine = engine(&env.path("server.db"));
-    let handle = engine.tenant_handle(&"acme".parse().unwrap(), &Initiator::new(Cause::User, "ada"));
+    let handle = engine.tenant_handle(&"acme".parse().unwrap(), &testkit::ada());
     for n in 0..count {
         let key = format!("k{n}").parse().unwrap();
         let input = serde_json::json!({});

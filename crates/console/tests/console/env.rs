@@ -171,12 +171,12 @@ impl TestEnv {
     ) -> RunKey {
         let plan = testkit::plan(&self.engine, source);
         let tenant: TenantId = tenant.parse().unwrap();
-        self.engine.apply(&tenant, &plan, testkit::ada()).await.unwrap();
+        self.engine.tenant_handle(&tenant, &testkit::ada()).apply(&plan).await.unwrap();
         let key = format!("{}:{input}", plan.workflow);
         let key = Digest::of_bytes(key.as_bytes()).short();
         let record = record.map(|record| record.parse().unwrap());
         let request = StartRun { tenant, record, input, ..testkit::request(&self.engine, source, &key) };
-        self.engine.start(request).await.unwrap().run
+        self.engine.admission().start(request).await.unwrap().run
     }
 
     pub(crate) async fn advance(&self, run: &RunKey) {

@@ -15,7 +15,7 @@ async fn finish(env: &TestEnv, run: &RunKey) {
     for _ in 0..2 {
         let approval = env.approval(run).await;
         let reply = testkit::vote(&approval, "grace");
-        Box::pin(env.engine.answer(&run.tenant, reply)).await.unwrap();
+        Box::pin(env.engine.governance().answer(&run.tenant, reply)).await.unwrap();
         env.advance(run).await;
     }
     env.engine.operations().build_evidence(run).await.unwrap();

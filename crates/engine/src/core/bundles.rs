@@ -1,7 +1,7 @@
 //! Policies in memory. A policy is named by its hash, so a cached policy is never stale.
 
-use std::collections::BTreeMap;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 
 use domain::{Digest, Tenant};
 use policy::PolicyBundle;

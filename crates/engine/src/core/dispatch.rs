@@ -3,8 +3,8 @@
 //! A driver checks the switch before it starts anything: a claim, an approval request, a wait. The answer is cached
 //! briefly, so that a step does not cost a read; every process sees a stop after that.
 
-use std::collections::BTreeMap;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 
 use domain::{DispatchStop, Fleet, Millis, RunRecord, Tenant, TenantId};
 use store::Store;

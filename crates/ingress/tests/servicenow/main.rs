@@ -4,9 +4,11 @@
 
 use std::process::Command;
 
-use countersign_ingress::webhook::{AuthScheme, WebhookAuth, WebhookRequest, deliver};
+use bytes::Bytes;
+use countersign_ingress::webhook::{AuthScheme, WebhookAuth, deliver};
 use domain::{RunKey, Source, Timestamp};
 use engine::Engine;
+use http::Request;
 use serde_json::{Value, json};
 use signing::Secrets;
 use store::{Inbox as _, SqliteStore};

@@ -7,7 +7,8 @@ use countersign_store::{Ledger, Write};
 use domain::{Command, Decision, Draft, OpId, RunRecord, Stamp};
 use serde_json::json;
 
-pub(crate) use support::{admission_with, error_chain, plan, tenant};
+pub(crate) use support::{admission_with, error_chain, plan};
+pub(crate) use testkit::acme as tenant;
 
 /// Starts a run with the idempotency key `request`.
 pub(crate) async fn start_run<L: Ledger>(store: &L, request: &str) -> RunRecord {
@@ -21,7 +22,7 @@ pub(crate) async fn start_run<L: Ledger>(store: &L, request: &str) -> RunRecord 
 pub(crate) fn decide(record: RunRecord, command: impl Command) -> Decision {
     let op = OpId::new(&format!("op-{}", record.version)).unwrap();
     let plan = plan();
-    let mut draft = Draft::new(record, &plan, Stamp { op, ..support::stamp() });
+    let mut draft = Draft::new(record, &plan, Stamp { op, ..testkit::ledger::stamp(testkit::ledger::NOON) });
     command.decide(&mut draft).unwrap();
     draft.close()
 }

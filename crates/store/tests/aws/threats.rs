@@ -177,7 +177,7 @@ async fn gsi_stale_read(table: Table) {
     let list = || store.runs(&acme, RunQuery { status: Some(status), ..RunQuery::newest(10) });
     let open = || store.open_approvals(&acme, PageQuery::first(10));
     let late = engine_at(&table, NOON + Millis::hours(366 * 24));
-    let sweep = async || late.sweep(&initiator()).await.unwrap();
+    let sweep = async || late.operations().sweep(&initiator()).await.unwrap();
     let stale = [
         recorded_queries(&table, Box::pin(async { assert_eq!(list().await.unwrap().runs.len(), 1) })).await,
         recorded_queries(&table, Box::pin(async { assert_eq!(open().await.unwrap().approvals.len(), 1) }))

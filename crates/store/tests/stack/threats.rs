@@ -34,7 +34,7 @@ fn engine(store: Store) -> Engine<Store> {
 
 async fn start(engine: &Engine<Store>, key: &str) -> RunKey {
     let request = StartRun { by: initiator(), ..testkit::request(engine, TWO_STEPS, key) };
-    Box::pin(engine.start(request)).await.unwrap().run
+    Box::pin(engine.admission().start(request)).await.unwrap().run
 }
 
 async fn advance(engine: &Engine<Store>, run: &RunKey) -> AdvanceResult {

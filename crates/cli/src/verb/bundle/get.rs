@@ -81,7 +81,11 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
 
 /// The recorded evidence. If no worker has built it yet, it is built now; the bytes are the same.
 async fn evidence_of(run: &RunKey, context: &Context) -> Result<Vec<u8>, CliError> {
-    match command_engine(context.file_store(IfMissing::Fail)?, default_tools())?.evidence(run).await {
+    match command_engine(context.file_store(IfMissing::Fail)?, default_tools())?
+        .operations()
+        .evidence(run)
+        .await
+    {
         Ok((_, bytes)) => Ok(bytes),
         // Evidence must be signed with the workers' key, never with a new one.
         Err(EngineError::NoEvidence { .. }) if has_key(&context.store) => {

@@ -67,7 +67,7 @@ async fn start_all_on<S: Store>(engine: &Engine<S>, context: &Context) -> Result
         if rest.is_none() {
             return Ok(announced);
         }
-        status_line.set(&format!("{} can continue", runs_text(enqueued)));
+        status_line.set(&format!("{} can continue", runs_text(announced)));
         done = rest;
     }
 }

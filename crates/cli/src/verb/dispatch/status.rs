@@ -21,8 +21,8 @@ pub(super) async fn run(_args: &Args, context: &Context) -> Result<ExitStatus, C
     let dispatch = session.client.dispatch().await?;
     let now = ApiSession::now();
     let tenant = format!("tenant {}", session.tenant);
-    let text =
-        line("all tenants", dispatch.all_tenants.as_ref(), now) + &line(&tenant, dispatch.tenant.as_ref(), now);
+    let text = line("all tenants", dispatch.all_tenants.as_ref(), now)
+        + &line(&tenant, dispatch.tenant.as_ref(), now);
     context.print(&text, &json!(dispatch))?;
     Ok(ExitStatus::Success)
 }

@@ -55,7 +55,10 @@ async fn stop(args: &Args, context: &Context) -> Result<(DispatchScope, Hints, S
 async fn stop_all(args: &Args, context: &Context) -> Result<Stopped, CliError> {
     let by = context.by_user();
     let stopped = with_store!(context.any_store(IfMissing::Create)?, |store| {
-        command_engine(store, default_tools())?.operations().stop_dispatch(&DispatchScope::All, &by, &args.reason).await?
+        command_engine(store, default_tools())?
+            .operations()
+            .stop_dispatch(&DispatchScope::All, &by, &args.reason)
+            .await?
     });
     Ok(stopped.into())
 }
