@@ -12,7 +12,7 @@ use store::Store;
 
 use super::start::describe;
 use super::start::{self, NotStarted, StartRequest, start};
-use super::{SlackInstallation, UNAVAILABLE, in_time};
+use super::{SlackInstallation, UNAVAILABLE, in_time, unsigned};
 use crate::response;
 
 /// How many approvals a reply lists.
@@ -32,8 +32,8 @@ pub async fn command<S: Store>(
     installation: &SlackInstallation,
     request: &Request<Bytes>,
 ) -> Response<String> {
-    if let Err(response) = installation.check(request, engine.now()) {
-        return response;
+    if !installation.is_signed(request, engine.now()) {
+        return unsigned();
     }
     let Some(slash) = slash_command::parse(request.body()) else {
         tracing::warn!(event = "slack_request_invalid", tenant = %installation.tenant, "invalid Slack command");

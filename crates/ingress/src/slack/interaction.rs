@@ -13,7 +13,7 @@ use engine::{Engine, EngineError, VoteRequest};
 use http::{Request, Response, StatusCode};
 use store::Store;
 
-use super::{SlackInstallation, in_time, shortcut};
+use super::{SlackInstallation, in_time, shortcut, unsigned};
 use crate::response::{self, only};
 
 /// How long a call to Slack may take, after the time for the engine (`ENGINE_WITHIN`).
@@ -29,8 +29,8 @@ pub async fn interaction<S: Store>(
     installation: &SlackInstallation,
     request: &Request<Bytes>,
 ) -> Response<String> {
-    if let Err(response) = installation.check(request, engine.now()) {
-        return response;
+    if !installation.is_signed(request, engine.now()) {
+        return unsigned();
     }
     let signature = only(request.headers(), signature::SIGNATURE_HEADER).unwrap_or_default();
     if installation.is_repeated(signature::replay_key(request.body(), signature)) {

@@ -48,14 +48,15 @@ impl SlackInstallation {
         Self { secrets, slack, tenant, seen: Mutex::default() }
     }
 
-    /// Verifies the signature; returns the response if it is not valid.
-    fn check(&self, request: &Request<Bytes>, now: Timestamp) -> Result<(), Response<String>> {
+    /// Whether Slack signed the request for this tenant.
+    fn is_signed(&self, request: &Request<Bytes>, now: Timestamp) -> bool {
         let timestamp = only(request.headers(), signature::TIMESTAMP_HEADER);
         let signature = only(request.headers(), signature::SIGNATURE_HEADER);
-        signature::verify(&self.secrets, timestamp, signature, request.body(), now).map_err(|error| {
+        let verified = signature::verify(&self.secrets, timestamp, signature, request.body(), now);
+        if let Err(error) = &verified {
             tracing::warn!(event = "slack_rejected", tenant = %self.tenant, %error, "Slack request not authenticated");
-            unsigned()
-        })
+        }
+        verified.is_ok()
     }
 
     /// Remembers the request; returns whether it was received before.
@@ -77,10 +78,9 @@ impl SlackInstallation {
 pub struct SlackInstallations(BTreeMap<TenantId, SlackInstallation>);
 
 impl SlackInstallations {
-    /// The installation of the tenant in the path. An unknown tenant gets the same response as an invalid signature.
-    fn of(&self, tenant: &str) -> Result<&SlackInstallation, Response<String>> {
-        let tenant: Option<TenantId> = tenant.parse().ok();
-        tenant.and_then(|tenant| self.0.get(&tenant)).ok_or_else(unsigned)
+    /// The installation of the tenant in the path.
+    fn of(&self, tenant: &str) -> Option<&SlackInstallation> {
+        self.0.get(&tenant.parse::<TenantId>().ok()?)
     }
 }
 
@@ -100,9 +100,9 @@ pub async fn handle<S: Store>(
     let segments: Vec<&str> = request.uri().path().split('/').collect();
     let [.., "slack", route, tenant] = &*segments else { return unsigned() };
     match (*route, installations.of(tenant)) {
-        (_, Err(response)) => response,
-        ("interactions", Ok(installation)) => Box::pin(interaction(engine, installation, request)).await,
-        ("commands", Ok(installation)) => command(engine, installation, request).await,
+        ("interactions", Some(installation)) => Box::pin(interaction(engine, installation, request)).await,
+        ("commands", Some(installation)) => command(engine, installation, request).await,
+        // An unknown tenant gets the same response as an invalid signature.
         _ => unsigned(),
     }
 }
