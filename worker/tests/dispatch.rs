@@ -50,7 +50,8 @@ impl Tool for Slow {
         if self.class == EffectClass::Opaque { "test.lost" } else { "test.slow" }.parse().unwrap()
     }
 
-    async fn observe(&self, _ask: &ProposalRequest<'_>) -> Observed {
+    async fn observe(&self, ask: &ProposalRequest<'_>) -> Observed {
+        sleep(Duration::from_secs(ask.fields["observes_for"].as_u64().unwrap_or(0))).await;
         Observed::NotNeeded
     }
 
@@ -200,6 +201,25 @@ async fn a_stopped_tenant_starts_nothing_until_dispatch_starts() {
     env.work(Duration::from_mins(1)).await;
     for run in &stopped {
         assert_eq!(env.status(run).await, RunStatus::Succeeded);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_during_a_slow_observation_claims_nothing() {
+    let slow_look = "  - { id: b, tool: test.slow, with: { observes_for: 8 } }\n";
+    // The first step of a run, and a step that is prepared when the one before it ends.
+    for steps in [slow_look.to_owned(), slow("a") + slow_look] {
+        let env = TestEnv::set();
+        let run = env.start("acme", "k", &steps).await;
+        let (shutdown, working) = env.employ();
+        let claimed_before = steps.lines().count() - 1;
+        sleep(TAKES * u32::try_from(claimed_before).unwrap() + Duration::from_secs(4)).await;
+        env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+        sleep(Duration::from_mins(1)).await;
+        shutdown.cancel();
+        assert!(working.await.unwrap());
+        assert_eq!(env.begun(), claimed_before, "{steps}");
+        assert!(!env.status(&run).await.is_terminal());
     }
 }
 

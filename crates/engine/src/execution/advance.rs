@@ -224,6 +224,10 @@ impl<S: Store> ExecutionService<'_, S> {
             }
             Err(BindError::Failed(error)) => return Err(error),
         };
+        // The tool and the policy may have taken long, and dispatch may have been stopped meanwhile.
+        if !self.core.may_begin(&loaded.record).await? {
+            return Ok(RunPosition::Free(loaded));
+        }
         let claim = self.claim_of(&proposal);
         let since = Instant::now();
         let position = |claimed| match claimed {
@@ -324,6 +328,8 @@ impl<S: Store> ExecutionService<'_, S> {
             return Ok(Follow::Leave);
         }
         match self.prepare(driver, loaded, seq).await {
+            // It may have taken long, and dispatch may have been stopped meanwhile.
+            Ok(_) if !self.core.may_begin(record).await? => Ok(Follow::Leave),
             Ok(follow) => Ok(follow),
             Err(BindError::Unbound(_)) => Ok(Follow::Leave),
             Err(BindError::Failed(error)) => Err(error),
