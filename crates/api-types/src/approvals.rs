@@ -37,9 +37,16 @@ pub struct Approval {
     pub requirement: ApprovalRequirement,
     /// The number of approvers that are still missing.
     pub missing: usize,
-    /// Users who may not decide: the requester of the run and the author of the workflow.
+    /// Users who may not decide, because their input shaped the action: for example the requester of the run, the
+    /// author of the workflow, and the user who applied it.
     #[schema(value_type = Vec<String>)]
     pub excluded: Vec<PersonId>,
+    /// Set if the action may already have happened: when it was first attempted, with an unknown outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempted_at: Option<String>,
+    /// The last rejection of the step's action, if it is requested again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<Rejection>,
     /// What a rejection does to the run: `fail` or `pause`.
     pub on_reject: String,
     /// The decisions so far, oldest first.
@@ -48,6 +55,15 @@ pub struct Approval {
     /// The approval is overdue after this time.
     pub sla_at: String,
     pub expires_at: String,
+}
+
+/// An earlier rejection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Rejection {
+    #[schema(value_type = String)]
+    pub by: PersonId,
+    pub at: String,
+    pub reason: String,
 }
 
 /// The decision of one approver.
@@ -72,8 +88,14 @@ impl From<domain::Approval> for Approval {
         Self {
             subject_hash: approval.subject.hash(),
             missing: approval.missing(),
-            excluded: approval.excluded(),
+            excluded: approval.excluded.iter().map(|participant| participant.person.clone()).collect(),
             votes: approval.votes.iter().map(vote).collect(),
+            attempted_at: approval.attempted_at.map(rfc3339_millis),
+            rejected: approval.rejected.map(|rejection| Rejection {
+                by: rejection.by,
+                at: rfc3339_millis(rejection.at),
+                reason: rejection.reason,
+            }),
             approval: approval.id,
             run: approval.run.run,
             workflow: approval.workflow,

@@ -15,7 +15,7 @@ fn refusals() -> [Refusal; 6] {
     let approver = Refusal::NotApprover {
         approval: "ap-1".parse().unwrap(),
         person: "anna".parse().unwrap(),
-        why: NotApprover::Requester,
+        why: NotApprover::Participant(domain::ParticipantRole::Requester),
     };
     [
         Refusal::NothingToRollBack,

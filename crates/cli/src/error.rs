@@ -317,10 +317,9 @@ fn remedy_for_refusal(refusal: &Refusal) -> Option<&'static str> {
         Refusal::UnknownApproval { .. } | Refusal::SubjectChanged { .. } => {
             Some("list pending approvals with `approval list`")
         }
-        Refusal::NotApprover {
-            why: NotApprover::Requester | NotApprover::Author | NotApprover::NotInGroup,
-            ..
-        } => Some("see who may approve with `approval show`"),
+        Refusal::NotApprover { why: NotApprover::Participant(_) | NotApprover::NotInGroup, .. } => {
+            Some("see who may approve with `approval show`")
+        }
         Refusal::WorkflowNotNewer { .. } => Some("list the applied versions with `workflow list`"),
         Refusal::NothingToRollBack => Some("stop the run with `run cancel`; its effects stay in place"),
         Refusal::Run(_) | Refusal::Step(_) | Refusal::WrongState { .. } => {

@@ -30,6 +30,7 @@ pub(crate) async fn start_run(
         key: request.key,
         input: request.input,
         by: context.by_user(),
+        applied_by: None,
     });
     Ok(started.await?)
 }

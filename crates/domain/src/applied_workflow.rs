@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::id::{TenantId, WorkflowName};
+use crate::id::{PersonId, TenantId, WorkflowName};
 use crate::initiator::Initiator;
+use crate::participant;
 use crate::plan::TriggeredBy;
 use crate::time::Timestamp;
 
@@ -29,6 +30,11 @@ pub struct AppliedWorkflow {
 }
 
 impl AppliedWorkflow {
+    /// The user who applied it, and so may not approve the actions of its runs.
+    pub fn applied_by(&self) -> Option<PersonId> {
+        participant::user(&self.by)
+    }
+
     /// Whether this version may replace `current`: it is larger, or it is the same version with the same plan.
     pub fn follows(&self, current: Option<&Self>) -> bool {
         current.is_none_or(|current| {

@@ -10,7 +10,9 @@ use crate::digest::Digest;
 use crate::effect::Action;
 use crate::id::{ApprovalId, Fence, PersonId, RunKey, StepId, StepSeq, WorkflowName};
 use crate::json;
-use crate::plan::{Environment, OnReject};
+use crate::participant::Participants;
+use crate::plan::{Call, Environment, OnReject};
+use crate::record::Rejection;
 use crate::refusal::{NotApprover, Refusal};
 use crate::tenant::Tenant;
 use crate::time::{Millis, Timestamp};
@@ -39,12 +41,15 @@ pub struct Approval {
     pub subject: Subject,
     /// Who must approve.
     pub requirement: ApprovalRequirement,
-    /// The user who requested the run, and so may not vote.
+    /// The users who shaped the action, and so may not vote.
+    #[serde(default, skip_serializing_if = "Participants::is_empty")]
+    pub excluded: Participants,
+    /// Set if the action may already have happened: when it was first attempted, with an unknown outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requester: Option<PersonId>,
-    /// The author of the workflow, who may not vote.
+    pub attempted_at: Option<Timestamp>,
+    /// The last rejection of the step's action, if it is requested again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub author: Option<PersonId>,
+    pub rejected: Option<Rejection>,
     /// What a rejection does.
     pub on_reject: OnReject,
     /// The status.
@@ -86,15 +91,21 @@ pub enum Subject {
         action: Box<Action>,
         /// The verdict on it.
         verdict: Verdict,
+        /// The rollback that the workflow declares for the step, before its expressions are evaluated. If it is
+        /// performed, it is evaluated as an action of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rollback: Option<Call>,
     },
 }
 
 impl Subject {
-    /// The hash that approvers approve: of the action or of the question.
+    /// The hash that approvers approve: of the action, with the declared rollback if there is one, or of the question.
     pub fn hash(&self) -> Digest {
         match self {
             Self::Question { message } => json::digest("countersign/question/v1", message),
-            Self::Action { action, .. } => action.hash(),
+            Self::Action { action, rollback, .. } => {
+                action_subject(action.hash(), rollback.as_ref().map(Call::hash))
+            }
         }
     }
 
@@ -104,6 +115,15 @@ impl Subject {
             Self::Question { .. } => None,
             Self::Action { verdict, .. } => Some(verdict.policy),
         }
+    }
+}
+
+/// The hash that approvers of an action approve: the hash of the action, combined with that of the declared rollback if
+/// there is one.
+pub fn action_subject(action: Digest, rollback: Option<Digest>) -> Digest {
+    match rollback {
+        Some(rollback) => json::digest("countersign/action-with-rollback/v1", &(action, rollback)),
+        None => action,
     }
 }
 
@@ -192,11 +212,6 @@ impl Approval {
         self.requirement.people.count().saturating_sub(self.approvers().count())
     }
 
-    /// The users who may not vote.
-    pub fn excluded(&self) -> Vec<PersonId> {
-        self.requester.iter().chain(&self.author).cloned().collect()
-    }
-
     /// When the next reminder or escalation is due: a reminder halfway to the SLA, the escalation at the SLA, then
     /// nothing until the approval expires.
     pub fn nudge_at(&self) -> Timestamp {
@@ -226,12 +241,11 @@ impl Approval {
     }
 }
 
-/// Refuses a user who may not vote on `approval`: the requester of the run, the author of the workflow, a user outside
-/// the tenant's directory, or one outside the required groups.
+/// Refuses a user who may not vote on `approval`: a user who shaped the action, a user outside the tenant's directory,
+/// or one outside the required groups.
 pub fn may_approve(approval: &Approval, person: &PersonId, tenant: &Tenant) -> Result<(), Refusal> {
     let why = match person {
-        person if approval.requester.as_ref() == Some(person) => NotApprover::Requester,
-        person if approval.author.as_ref() == Some(person) => NotApprover::Author,
+        person if let Some(role) = approval.excluded.role_of(person) => NotApprover::Participant(role),
         person if !tenant.knows(person) => NotApprover::UnknownUser,
         person if !tenant.belongs(person, &approval.requirement.groups) => NotApprover::NotInGroup,
         _ => return Ok(()),

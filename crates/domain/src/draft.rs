@@ -407,6 +407,9 @@ impl<'p> Draft<'p> {
             step: self.step_transition(),
             body,
         };
+        if n > 0 {
+            self.record.participants.add_from(&event);
+        }
         let sealed = chain::seal(&self.record.key, &self.record.head, event);
         self.record.events = n.saturating_add(1);
         self.record.head = sealed.hash;

@@ -37,6 +37,18 @@ impl EffectClass {
     }
 }
 
+/// Where the call of an action comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActionOrigin {
+    /// A step of the workflow.
+    Forward,
+    /// The receipt of the effect that is rolled back. The tool recorded the call, and it restores the previous state.
+    RecordedInverse,
+    /// The `rollback` that the author of the workflow wrote. It may change anything, so it is evaluated as a step.
+    DeclaredRollback,
+}
+
 /// Whether and how an effect can be undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -14,6 +14,7 @@ use crate::id::{
 use crate::initiator::{Cause, Initiator};
 use crate::key::IdempotencyKey;
 use crate::machine::{RunStatus, StepStatus};
+use crate::participant::Participants;
 use crate::payload::Fingerprint;
 use crate::record::{Effects, ModelUsage, Trigger};
 use crate::time::Timestamp;
@@ -237,9 +238,9 @@ pub enum EventBody {
         /// The verdict, if the subject is an action.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         verdict: Option<Verdict>,
-        /// The users who may not vote.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        excluded: Vec<PersonId>,
+        /// The users who shaped the subject, and so may not vote.
+        #[serde(default, skip_serializing_if = "Participants::is_empty")]
+        excluded: Participants,
         /// When the approval is overdue.
         sla_at: Timestamp,
         /// When the approval expires.
@@ -255,6 +256,9 @@ pub enum EventBody {
         vote: Vote,
         /// The status of the approval after the vote.
         status: ApprovalStatus,
+        /// The users whose earlier approval no longer counts, because they may not vote any more.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        discounted: Vec<PersonId>,
     },
     /// The approvers were reminded.
     ApprovalReminded {

@@ -71,6 +71,10 @@ fn is_id_char(c: char) -> bool {
 
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident, $kind:literal) => {
+        text_id!($(#[$doc])* $name, $kind, std::convert::identity);
+    };
+    // `$normal` maps the checked text to its only spelling.
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $normal:path) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -80,7 +84,7 @@ macro_rules! text_id {
             /// Checks `text`.
             pub fn new(text: &str) -> Result<Self, InvalidId> {
                 check($kind, text)?;
-                Ok(Self(text.into()))
+                Ok(Self($normal(text).into()))
             }
 
             /// The id as text.
@@ -143,8 +147,9 @@ text_id!(
 );
 
 text_id!(
-    /// A user, as the tenant's directory names them, on every channel.
-    PersonId, "person"
+    /// A user, as the tenant's directory names them, on every channel. Always in lower case, so that `Ada` and `ada`
+    /// are one user.
+    PersonId, "person", str::to_ascii_lowercase
 );
 text_id!(
     /// A group of users who may approve.

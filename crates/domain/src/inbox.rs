@@ -11,7 +11,7 @@ use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::digest::Digest;
 use crate::failure::bounded;
-use crate::id::{RunId, RunKey, TenantId, WorkspaceId};
+use crate::id::{PersonId, RunId, RunKey, TenantId, WorkspaceId};
 use crate::initiator::Initiator;
 use crate::key::IdempotencyKey;
 use crate::payload::{Fingerprint, Payload};
@@ -170,6 +170,9 @@ pub struct StartRequest {
     pub trigger_kind: String,
     /// Who or what requested it.
     pub by: Initiator,
+    /// The user who applied the version of the workflow, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied_by: Option<PersonId>,
 }
 
 /// The status of an entry.

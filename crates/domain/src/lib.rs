@@ -29,6 +29,7 @@ pub mod key;
 pub mod machine;
 pub mod merkle;
 pub mod next;
+pub mod participant;
 pub mod payload;
 pub mod plan;
 pub mod queue;
@@ -55,7 +56,7 @@ pub use concurrency::{ConcurrencyKey, ConcurrencyRule, ConcurrencyScope, OnConfl
 pub use digest::Digest;
 pub use dispatch::{DispatchStop, Fleet};
 pub use draft::{Decision, Draft, Job, Outgoing, ReceiptChange, SignalChange, Stamp};
-pub use effect::{Action, EffectClass, FieldChange, Reversibility};
+pub use effect::{Action, ActionOrigin, EffectClass, FieldChange, Reversibility};
 pub use event::{Event, EventBody};
 pub use failure::Failure;
 pub use id::{
@@ -66,6 +67,7 @@ pub use inbox::{InboxEntry, InboxStatus, Source, StartRequest};
 pub use initiator::{Cause, Initiator};
 pub use key::IdempotencyKey;
 pub use machine::{RunStatus, StepStatus};
+pub use participant::{Participant, ParticipantRole, Participants};
 pub use payload::{BlobRef, Payload};
 pub use plan::{Plan, PlannedStep};
 pub use queue::QueueName;

@@ -256,6 +256,13 @@ pub struct Call {
     pub with: Value,
 }
 
+impl Call {
+    /// The digest of the call, before its expressions are evaluated.
+    pub fn hash(&self) -> Digest {
+        json::digest("countersign/call/v1", self)
+    }
+}
+
 /// How a step is undone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -10,11 +10,12 @@ use crate::digest::Digest;
 use crate::effect::EffectClass;
 use crate::failure::Failure;
 use crate::id::{
-    ApprovalId, EventName, Fence, OpId, PersonId, RunKey, SignalId, StepSeq, Version, WorkerId, WorkflowName,
-    WorkspaceId,
+    ApprovalId, EventName, Fence, OpId, PersonId, RunId, RunKey, SignalId, StepSeq, Version, WorkerId,
+    WorkflowName, WorkspaceId,
 };
 use crate::key::IdempotencyKey;
 use crate::machine::{RunStatus, StepStatus};
+use crate::participant::{ParticipantRole, Participants};
 use crate::payload::{BlobRef, Fingerprint, Payload};
 use crate::plan::{OnTimeout, Phase};
 use crate::record_name::RecordName;
@@ -76,6 +77,12 @@ pub struct RunRecord {
     /// Events that arrived before their wait.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buffered_signals: Vec<BufferedSignal>,
+    /// The users who shaped the run after it was admitted.
+    #[serde(default, skip_serializing_if = "Participants::is_empty")]
+    pub participants: Participants,
+    /// The last rejection of the current step's action, after which the run paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<Rejection>,
     /// The number of take-overs and resumes.
     pub resumes: u32,
     /// The number of approvals requested, which is the number of the next one.
@@ -116,6 +123,22 @@ pub struct Trigger {
     /// The user who requested the run, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<PersonId>,
+    /// The user who applied the version of the workflow, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied_by: Option<PersonId>,
+}
+
+/// A rejection of an action.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rejection {
+    /// The user who rejected the action.
+    pub by: PersonId,
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 /// A request by an operator that takes effect later.
@@ -452,7 +475,31 @@ impl Live {
     }
 }
 
+/// The kind of trigger of a run that undoes another run.
+pub const UNDO_TRIGGER: &str = "undo";
+
 impl RunRecord {
+    /// The run that this run undoes, if it is an undo.
+    pub fn undoes(&self) -> Option<RunKey> {
+        let Trigger { kind, reference, .. } = &self.trigger;
+        let rest = reference.as_str().strip_prefix("undo:").filter(|_| kind == UNDO_TRIGGER)?;
+        let run = RunId::new(rest.rsplit_once(':')?.0).ok()?;
+        Some(RunKey { tenant: self.key.tenant.clone(), run })
+    }
+
+    /// Every user whose input shaped the run, including the `author` of its workflow.
+    pub fn all_participants(&self, author: Option<&PersonId>) -> Participants {
+        let mut all = Participants::default();
+        let Trigger { requester, applied_by, .. } = &self.trigger;
+        all.add_each(requester.as_ref(), ParticipantRole::Requester);
+        all.add_each(applied_by.as_ref(), ParticipantRole::Applier);
+        all = all.with_author(author);
+        for participant in self.participants.iter() {
+            all.add(participant.person.clone(), participant.role);
+        }
+        all
+    }
+
     /// Whether the run is rolling back.
     pub fn is_undoing(&self) -> bool {
         self.rollback.is_some()

@@ -8,6 +8,7 @@ use strum::{Display, IntoStaticStr, VariantArray};
 use crate::digest::Digest;
 use crate::id::{ApprovalId, EventName, Fence, PersonId, RunKey, SignalId, StepId, WorkerId, WorkflowName};
 use crate::machine::{IllegalRunMove, IllegalStepMove, RunStatus};
+use crate::participant::ParticipantRole;
 use crate::time::Timestamp;
 
 /// The error codes used in the API and in logs.
@@ -68,18 +69,26 @@ impl Code {
 /// Why a user may not vote on an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotApprover {
-    /// The user requested the run.
-    #[error("the user who requested a run cannot approve it")]
-    Requester,
-    /// The user wrote the workflow.
-    #[error("the author of a workflow cannot approve its runs")]
-    Author,
+    /// The user's input shaped the action.
+    #[error("{}", participant_message(*.0))]
+    Participant(ParticipantRole),
     /// The user is not in the tenant's directory. Under a second name, users could approve their own runs.
     #[error("the user is not in the tenant's `people`; add them with `tenant set`")]
     UnknownUser,
     /// The user is in none of the required groups.
     #[error("the user is not in any of the required groups")]
     NotInGroup,
+}
+
+fn participant_message(role: ParticipantRole) -> &'static str {
+    match role {
+        ParticipantRole::Requester => "the user who requested a run cannot approve its actions",
+        ParticipantRole::Author => "the author of a workflow cannot approve its actions",
+        ParticipantRole::Applier => "the user who applied a workflow cannot approve its actions",
+        ParticipantRole::Signaler => "the user who sent an event to a run cannot approve its actions",
+        ParticipantRole::Resumer => "the user who resumed a run cannot approve its actions",
+        ParticipantRole::Canceler => "the user who canceled or rolled back a run cannot approve its rollback",
+    }
 }
 
 /// Why a command is refused.

@@ -3,7 +3,7 @@
 
 use serde_json::Number;
 
-use crate::effect::{Action, EffectClass};
+use crate::effect::{Action, ActionOrigin, EffectClass};
 use crate::id::{BlastRadius, StepSeq};
 use crate::plan::{Environment, Plan, PlannedStep, Validation};
 use crate::record::RunRecord;
@@ -23,8 +23,12 @@ pub struct ActionContext<'a> {
     pub caps: &'a Caps,
     /// The number of effects that the run has performed, including one that is being recorded.
     pub writes_done: u32,
+    /// Where the call of the action comes from.
+    pub origin: ActionOrigin,
     /// The number of failed attempts at the action.
     pub attempt: u32,
+    /// Whether an earlier attempt may have performed the action.
+    pub may_have_happened: bool,
     /// The confidence in the action, in thousandths.
     pub confidence: Option<u16>,
     /// Whether a later step is certain to have an effect.
@@ -64,15 +68,16 @@ fn within_caps(verdict: Verdict, context: &ActionContext<'_>) -> Verdict {
     verdict.tightened(Ruling::Deny, Reason::runtime("caps/max_writes_per_run", message))
 }
 
-/// Another attempt at an opaque action would be a second effect if the first one happened.
+/// Another attempt at an opaque action would be a second effect if the first one happened. If that is unknown, the
+/// attempt needs an approval at any blast radius.
 fn approve_repeats(
     verdict: Verdict,
     action: &Action,
     step: &PlannedStep,
     context: &ActionContext<'_>,
 ) -> Verdict {
-    if context.attempt == 0 || action.class != EffectClass::Opaque || step.blast_radius < BlastRadius::Medium
-    {
+    let repeats = context.attempt > 0 && step.blast_radius >= BlastRadius::Medium;
+    if action.class != EffectClass::Opaque || !(repeats || context.may_have_happened) {
         return verdict;
     }
     let requirement =
@@ -81,10 +86,10 @@ fn approve_repeats(
     verdict.tightened(Ruling::NeedsApproval(requirement), reason)
 }
 
-/// Why the action needs an approval although policy allows it, if it does. Undos are not validated: their effects were
-/// approved, or allowed by policy.
+/// Why the action needs an approval although policy allows it, if it does. A recorded inverse is not validated: the
+/// effect that it restores was approved, or allowed by policy.
 fn validation_reason(step: &PlannedStep, context: &ActionContext<'_>) -> Option<Reason> {
-    if context.record.is_undoing() {
+    if context.origin == ActionOrigin::RecordedInverse {
         return None;
     }
     if step.blast_radius == BlastRadius::High {

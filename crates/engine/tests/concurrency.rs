@@ -42,6 +42,7 @@ fn request(key: &str, ticket: &str, on_conflict: &str) -> StartRun {
         key: key.parse().unwrap(),
         input: about(ticket),
         by: ada(),
+        applied_by: None,
     }
 }
 

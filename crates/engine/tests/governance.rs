@@ -1,5 +1,5 @@
 //! Verdicts and approvals: what they allow, and what invalidates them.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use countersign_engine::{AdvanceLimits, Engine, StartRun, VoteRequest};
 use domain::tenant::Caps;
 use domain::{
     Approval, ApprovalStatus, Cause, Digest, Initiator, Job, Live, Millis, QueueName, Refusal, RunKey,
-    RunStatus, Tenant,
+    RunStatus, Subject, Tenant,
 };
 use serde_json::{Value, json};
 use store::{
@@ -336,7 +336,29 @@ async fn an_undo_that_failed_can_be_tried_again() {
 }
 
 #[tokio::test]
-async fn somebody_without_a_name_starts_nothing() {
+async fn second_undo_does_not_repeat_what_the_first_one_did() {
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    env.advance().await;
+    let handle = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));
+    let first = handle.undo(&env.run.run).await.unwrap().run;
+    // It undoes step b and stops before step a.
+    let one_step = AdvanceLimits { steps: 1, ..AdvanceLimits::default() };
+    Box::pin(env.engine.execution().advance(&first, &(), one_step)).await.unwrap();
+    assert_eq!(env.writes(), 3);
+    handle.cancel(&first.run, "not now").await.unwrap();
+
+    let plan = handle.undo_plan(&env.run.run).await.unwrap();
+    let remaining: Vec<_> = plan.effects.iter().map(|effect| effect.by.is_ok()).collect();
+    assert_eq!(remaining, [false, true], "b is undone, a is not");
+    let second = handle.undo(&env.run.run).await.unwrap().run;
+    assert_eq!(env.walk_of(&second).await, RunStatus::Succeeded);
+    assert_eq!(env.writes(), 4, "each change is undone once");
+    assert_eq!(env.outside.says.lock().unwrap().as_str(), "");
+    assert_eq!(handle.undo(&env.run.run).await.unwrap().run, second, "a third undo is the second one");
+}
+
+#[tokio::test]
+async fn invalid_user_name_starts_nothing() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     let source = format!(
         "workflow: w
@@ -432,4 +454,27 @@ async fn a_slow_policy_does_not_block_other_tasks() {
 
     assert_eq!((status, env.writes()), (RunStatus::FailedTerminal, 0), "it had a second, and that is a deny");
     assert!(beats.load(Ordering::Relaxed) >= 10, "another task ran {beats:?} times");
+}
+
+/// A declared rollback that changes another record than its step, in a run whose second step fails.
+const OTHER_RECORD: &str = "steps:\n  - { id: a, tool: test.set, with: { to: one }, rollback: { tool: test.set, with: { to: other } } }\n  - { id: b, tool: test.set, with: { to: two } }\n";
+
+#[tokio::test]
+async fn declared_rollback_in_prod_needs_its_own_approval() {
+    let env = TestEnv::start("environment: prod", OTHER_RECORD).await;
+    assert_eq!(env.advance().await, RunStatus::WaitingApproval);
+    let shown = env.asked().await.pop().unwrap();
+    let Subject::Action { rollback: Some(rollback), .. } = &shown.subject else { panic!("{shown:?}") };
+    assert_eq!(rollback.with, json!({ "to": "other" }), "the card shows the rollback");
+    env.approve("grace").await.unwrap();
+    assert_eq!(env.advance().await, RunStatus::WaitingApproval, "the second step needs an approval");
+    env.outside.refuses.store(true, Ordering::Relaxed);
+    env.approve("grace").await.unwrap();
+    assert_eq!(env.advance().await, RunStatus::WaitingApproval, "the rollback needs an approval");
+    assert_eq!(env.writes(), 1, "only the approved change has happened");
+    assert!(env.asked().await.pop().unwrap().undo);
+    env.outside.refuses.store(false, Ordering::Relaxed);
+    env.approve("grace").await.unwrap();
+    assert_eq!(env.advance().await, RunStatus::FailedTerminal);
+    assert_eq!(env.writes(), 2);
 }

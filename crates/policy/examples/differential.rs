@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use countersign_policy::{CapUsage, PolicyBundle};
 use domain::plan::Environment;
-use domain::{BlastRadius, EffectClass, PersonId, Reversibility, ToolName};
+use domain::{ActionOrigin, BlastRadius, EffectClass, PersonId, Reversibility, ToolName};
 use serde_json::json;
 
 use case::Case;
@@ -89,6 +89,11 @@ impl Random {
             blast_radius: self.one_of(&[BlastRadius::Low, BlastRadius::Medium, BlastRadius::High]),
             critical: self.flag(),
             undo: self.flag(),
+            origin: self.one_of(&[
+                ActionOrigin::Forward,
+                ActionOrigin::RecordedInverse,
+                ActionOrigin::DeclaredRollback,
+            ]),
             attempt: 1 + self.number(),
             environment: self.one_of(&[Environment::Dev, Environment::Staging, Environment::Prod]),
             trigger: self.one_of(&["api", "servicenow", "schedule"]).to_owned(),

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::plan::{Environment, Phase};
-use domain::{Action, BlastRadius, EffectClass, Reversibility};
+use domain::{Action, ActionOrigin, BlastRadius, EffectClass, Reversibility};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -31,6 +31,7 @@ pub(crate) const PATHS: &[&str] = &[
     "action.destructive",
     "action.fields",
     "action.operation",
+    "action.origin",
     "action.reversibility",
     "action.target",
     "action.tool",
@@ -68,6 +69,7 @@ struct ActionInput<'a> {
     tool: &'a str,
     connector: &'a str,
     operation: &'a str,
+    origin: ActionOrigin,
     contract: u32,
     class: EffectClass,
     reversibility: &'static str,
@@ -109,7 +111,7 @@ impl<'a> Input<'a> {
     /// The input for `request`, with the values at the paths `reads`, or why the action cannot be evaluated.
     pub(crate) fn new(request: &PolicyRequest<'a>, reads: &BTreeSet<String>) -> Result<Self, String> {
         Ok(Self {
-            action: action(request.action, reads)?,
+            action: action(request.action, request.step.origin, reads)?,
             step: step(request.step),
             run: run(request.run)?,
             caps: caps(request.caps),
@@ -117,7 +119,11 @@ impl<'a> Input<'a> {
     }
 }
 
-fn action<'a>(action: &'a Action, reads: &BTreeSet<String>) -> Result<ActionInput<'a>, String> {
+fn action<'a>(
+    action: &'a Action,
+    origin: ActionOrigin,
+    reads: &BTreeSet<String>,
+) -> Result<ActionInput<'a>, String> {
     action.check()?;
     let mut fields = Fields { reads, names: BTreeMap::new(), values: BTreeMap::new() };
     fields.add(String::new(), &action.fields);
@@ -131,6 +137,7 @@ fn action<'a>(action: &'a Action, reads: &BTreeSet<String>) -> Result<ActionInpu
         tool: action.tool.as_str(),
         connector: action.connector(),
         operation: action.operation(),
+        origin,
         contract: action.contract,
         class: action.class,
         reversibility: kind_of(&action.reversibility),
@@ -211,7 +218,7 @@ fn type_of(value: &Value) -> &'static str {
 }
 
 fn step(step: StepContext<'_>) -> StepInput<'_> {
-    let StepContext { id, blast_radius, critical, phase, undo, attempt } = step;
+    let StepContext { id, blast_radius, critical, phase, undo, attempt, origin: _ } = step;
     StepInput { id: id.as_str(), blast_radius, critical, phase, undo, attempt }
 }
 

@@ -56,6 +56,7 @@
 //! | `action.contract` | the version of the tool's contract |
 //! | `action.class` | `read_only`, `native_key`, `compare_and_set`, `look_up` or `opaque` |
 //! | `action.reversibility` | `no_effect`, `inverse`, `compensable` or `irreversible` |
+//! | `action.origin` | `forward`, `recorded_inverse` or `declared_rollback` |
 //! | `action.destructive` | whether the action destroys data |
 //! | `action.target` | the target: a host and a path, or a table and a record |
 //! | `action.fields` | the type of each field, by its dotted path: `{"fields.urgency": "number"}` |

@@ -1,7 +1,7 @@
 //! The request that a policy evaluates: an action with its step, its run and the caps of the run.
 
 use domain::plan::{Environment, Phase};
-use domain::{Action, BlastRadius, PersonId, StepId, TenantId, WorkflowName, WorkspaceId};
+use domain::{Action, ActionOrigin, BlastRadius, PersonId, StepId, TenantId, WorkflowName, WorkspaceId};
 
 /// All data that a verdict depends on. The same bundle returns the same verdict for equal requests.
 #[derive(Debug, Clone, Copy)]
@@ -18,8 +18,10 @@ pub struct StepContext<'a> {
     pub blast_radius: BlastRadius,
     pub critical: bool,
     pub phase: Phase,
-    /// Whether the action undoes an effect of this run.
+    /// Whether the action is part of a rollback of this run.
     pub undo: bool,
+    /// Where the call of the action comes from.
+    pub origin: ActionOrigin,
     /// Counted from 1.
     pub attempt: u32,
 }

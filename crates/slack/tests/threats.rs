@@ -89,12 +89,21 @@ async fn click_by_requester_self_approval() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
     let card = workspace.show(&env).await;
     let click = workspace.approves(&card, RITA, &env);
-    assert_eq!(env.answer(click), Err(not_approver(&env, "rita", NotApprover::Requester)));
+    assert_eq!(
+        env.answer(click),
+        Err(not_approver(&env, "rita", NotApprover::Participant(domain::ParticipantRole::Requester)))
+    );
     assert!(env.approval().is_open());
     // The author of the workflow cannot approve either.
     let alan = "alan".parse().unwrap();
     let refused = domain::approval::may_approve(&env.approval(), &alan, &env.tenant);
-    assert!(matches!(refused, Err(Refusal::NotApprover { why: NotApprover::Author, .. })), "{refused:?}");
+    assert!(
+        matches!(
+            refused,
+            Err(Refusal::NotApprover { why: NotApprover::Participant(domain::ParticipantRole::Author), .. })
+        ),
+        "{refused:?}"
+    );
 }
 
 async fn click_in_other_workspace_team_id() {

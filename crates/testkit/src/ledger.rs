@@ -237,6 +237,7 @@ pub fn admit_command(owner: &str, request: &str, input: &Value) -> Admit {
         record: None,
         trace: None,
         input: Fingerprint::of(input),
+        applied_by: None,
     }
 }
 

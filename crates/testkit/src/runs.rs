@@ -42,6 +42,7 @@ pub fn request<S: Store>(engine: &Engine<S>, source: &str, key: &str) -> StartRu
         key: key.parse().unwrap(),
         input: json!({}),
         by: ada(),
+        applied_by: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::iter;
 
 use domain::plan::{OnReject, OnTimeout};
-use domain::record::{Intent, OperatorRequest};
+use domain::record::{Intent, OperatorRequest, Rejection};
 use domain::{
     Approval, ApproverCount, DispatchStop, EffectClass, Failure, Lease, Live, RunRecord, RunStatus, StepSeq,
     Subject,
@@ -206,7 +206,7 @@ impl RunSnapshot {
         let answer = |verb: &str| {
             let rest = format!("approval {verb} {} {}", self.view.record.key.run, self.step());
             // The reader is most likely the requester, who may not approve.
-            let by = if approval.requester.is_some() { self.hints.by_option() } else { "" };
+            let by = if !approval.excluded.is_empty() { self.hints.by_option() } else { "" };
             Some(self.hints.line(&format!("{rest}{by} --reason {}", quoted("…"))))
         };
         let reject = match approval.on_reject {
@@ -297,7 +297,7 @@ impl RunSnapshot {
 fn subject(approval: &Approval) -> String {
     match &approval.subject {
         Subject::Question { message } => format!("waits for approval: \u{201c}{message}\u{201d}"),
-        Subject::Action { action, verdict } => {
+        Subject::Action { action, verdict, .. } => {
             let why =
                 verdict.reasons.iter().map(|reason| reason.message.as_str()).collect::<Vec<_>>().join("; ");
             let what = if approval.undo { "a rollback of" } else { "a change of" };
@@ -317,11 +317,27 @@ fn approvers(approval: &Approval) -> String {
             approval.requirement.groups.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         parts.push(format!("Groups: {groups}."));
     }
-    let excluded = approval.excluded().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let excluded: Vec<_> = approval
+        .excluded
+        .iter()
+        .map(|participant| format!("{} ({})", participant.person, participant.role.as_str()))
+        .collect();
     if !excluded.is_empty() {
-        parts.push(format!("Excluded: {excluded}, as requester or author."));
+        parts.push(format!("Excluded: {}.", excluded.join(", ")));
     }
+    parts.extend(history(approval));
     if parts.is_empty() { String::new() } else { format!(" {}", parts.join(" ")) }
+}
+
+/// What approvers must know about earlier attempts and requests.
+fn history(approval: &Approval) -> impl Iterator<Item = String> {
+    let attempted = approval.attempted_at.map(|at| format!("The action may already have happened at {at}."));
+    let rejected = approval.rejected.as_ref().map(|rejection| {
+        let Rejection { by, at, reason } = rejection;
+        let reason = if reason.is_empty() { "no reason given" } else { reason };
+        format!("An earlier request was rejected by {by} at {at}: {reason}.")
+    });
+    attempted.into_iter().chain(rejected)
 }
 
 /// Why repeating the call is not safe, by effect class.

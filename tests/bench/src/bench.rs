@@ -290,6 +290,7 @@ impl Bench {
             key,
             input: json!({}),
             by: Initiator::new(Cause::System, "bench"),
+            applied_by: None,
         })
     }
 

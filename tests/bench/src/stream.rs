@@ -243,6 +243,7 @@ fn start_command() -> Result<StartRun, String> {
         key: IdempotencyKey::new("bench:stream").map_err(to_text)?,
         input: json!({}),
         by: Initiator::new(Cause::System, "bench"),
+        applied_by: None,
     })
 }
 

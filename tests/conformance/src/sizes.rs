@@ -99,6 +99,7 @@ async fn start_with_long_ids<S: Store>(store: &S) -> Run {
         trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap()),
         key: effect(&"r".repeat(KEY_BYTES_MAX)),
         input: Fingerprint::of(&input),
+        applied_by: None,
     };
     let op = OpId::new(&long("op")).unwrap();
     let decision = admit(command, &plan, Stamp { op, now: NOON, by: Initiator::new(Cause::User, "user") });

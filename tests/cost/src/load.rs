@@ -242,6 +242,7 @@ impl TestEnv {
             key: key(number)?,
             input: json!({}),
             by: Initiator::new(Cause::System, "cost"),
+            applied_by: None,
         })
     }
 }

@@ -274,6 +274,7 @@ impl TestEnv {
             record: None,
             input,
             by: Initiator::new(Cause::System, "e2e"),
+            applied_by: None,
         };
         let engine = self.engine(ago).await;
         Box::pin(engine.admission().start(request)).await.unwrap().run

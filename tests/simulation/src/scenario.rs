@@ -290,6 +290,7 @@ impl Simulation {
             key: key(),
             input: json!({ "n": 41 }),
             by: Initiator::new(Cause::Webhook, "simulation"),
+            applied_by: None,
         }
     }
 

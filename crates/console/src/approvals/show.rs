@@ -114,7 +114,10 @@ async fn render<S: Store>(
 fn content(subject: &Subject) -> Markup {
     let (kind, bytes) = match subject {
         Subject::Question { message } => ("The question", json::canonical(message)),
-        Subject::Action { action, .. } => ("The action", json::canonical(action)),
+        Subject::Action { action, rollback: None, .. } => ("The action", json::canonical(action)),
+        Subject::Action { action, rollback: Some(rollback), .. } => {
+            ("The action and its declared rollback", json::canonical(&(action, rollback)))
+        }
     };
     html! {
         section aria-labelledby="content" {

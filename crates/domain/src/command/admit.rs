@@ -4,9 +4,9 @@ use crate::digest::Digest;
 use crate::draft::{Decision, Draft, Stamp};
 use crate::event::EventBody;
 use crate::id::{Fence, PersonId, RunId, RunKey, StepSeq, TenantId, Version, WorkspaceId};
-use crate::initiator::{Cause, Initiator};
 use crate::key::IdempotencyKey;
 use crate::machine::RunStatus;
+use crate::participant::{self, Participants};
 use crate::payload::Fingerprint;
 use crate::plan::Plan;
 use crate::record::{ActedSteps, Effects, Live, RunRecord, Trigger};
@@ -30,6 +30,8 @@ pub struct Admit {
     pub trace: Option<TraceContext>,
     /// The fingerprint of the input.
     pub input: Fingerprint,
+    /// The user who applied the version of the workflow, if one did.
+    pub applied_by: Option<PersonId>,
 }
 
 /// The first commit of a run. Only the ledger can refuse it, if the run exists.
@@ -48,14 +50,6 @@ pub fn admit(command: Admit, plan: &Plan, stamp: Stamp) -> Decision {
     draft.close()
 }
 
-/// The user who requested the run, and so may not approve its actions. `None` if no user did.
-fn requester(by: &Initiator) -> Option<PersonId> {
-    match by.cause {
-        Cause::User | Cause::Approval => PersonId::new(&by.id).ok(),
-        Cause::System | Cause::Timeout | Cause::Policy | Cause::Webhook => None,
-    }
-}
-
 fn first_record(command: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
     RunRecord {
         key: RunKey { tenant: command.tenant.clone(), run: RunId::derive(&command.tenant, &command.key) },
@@ -69,7 +63,8 @@ fn first_record(command: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
             reference: command.key.clone(),
             input: command.input.sha256,
             record: command.record.clone(),
-            requester: requester(&stamp.by),
+            requester: participant::user(&stamp.by),
+            applied_by: command.applied_by.clone(),
         },
         trace: command.trace,
         status: RunStatus::Queued,
@@ -84,6 +79,8 @@ fn first_record(command: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
         pause: None,
         rollback: None,
         buffered_signals: Vec::new(),
+        participants: Participants::default(),
+        rejected: None,
         resumes: 0,
         approvals: 0,
         phase: None,

@@ -61,6 +61,7 @@ pub(super) fn close_step(
     body: EventBody,
 ) -> Result<Advanced, Refusal> {
     let seq = draft.record.at;
+    draft.record.rejected = None;
     draft.move_step(StepMove::Succeed, Live::Ended { status: StepStatus::Succeeded })?;
     if success.acted && success.receipt.is_some() {
         draft.record.effects.done += 1;
@@ -138,6 +139,7 @@ pub(super) fn start_rollback(
     draft.move_run(RunMove::RollBack)?;
     draft.record_event(EventBody::RollbackStarted { from, reason: rollback.reason.clone() });
     draft.record.rollback = Some(rollback);
+    draft.record.rejected = None;
     draft.record.pause = None;
     draft.record.at = from;
     draft.record.live = Live::FRESH;
@@ -154,6 +156,7 @@ pub(super) fn undo_before(draft: &Draft<'_>, below: StepSeq, floor: StepSeq) -> 
 
 fn rolled_back(draft: &mut Draft<'_>, success: Success) -> Result<Advanced, Refusal> {
     let seq = draft.record.at;
+    draft.record.rejected = None;
     draft.move_step(StepMove::Succeed, Live::Ended { status: StepStatus::Succeeded })?;
     let to = StepStatus::Succeeded.after(StepMove::RollBack)?;
     draft.record_step_transition(seq, StepStatus::Succeeded, to);

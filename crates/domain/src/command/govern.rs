@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::approval::{Approval, ApprovalStatus, Consumed, Subject};
+use crate::approval::{Approval, ApprovalStatus, Consumed, Subject, action_subject};
 use crate::draft::Draft;
 use crate::effect::Action;
 use crate::event::{EventBody, ReceiptRef};
@@ -11,9 +11,11 @@ use crate::failure::{self, Failure};
 use crate::id::ApprovalId;
 use crate::initiator::{Cause, Initiator};
 use crate::machine::{RunMove, StepMove};
-use crate::plan::{ApprovalTiming, OnReject};
+use crate::plan::{ApprovalTiming, Call, OnReject, Undo};
+use crate::receipt::ReceiptState;
 use crate::record::{Intent, Live};
 use crate::refusal::Refusal;
+use crate::time::Timestamp;
 use crate::verdict::{ApprovalRequirement, Ruling, Verdict};
 
 use super::claim::{Claim, ClaimResult, PriorAttempt};
@@ -76,7 +78,7 @@ pub(super) fn authorise(
                 before,
                 "it no longer applies: the action or the policy changed, or the approval expired",
             )?;
-            let spec = action_approval(draft, &claim.action, &assessment.verdict, requirement)?;
+            let spec = action_approval(draft, claim, &assessment.verdict, requirement)?;
             request_approval(draft, spec, (before.attempt, open))?;
             Ok(Authority::Withheld(ClaimResult::AwaitingApproval))
         }
@@ -85,16 +87,28 @@ pub(super) fn authorise(
 
 fn action_approval(
     draft: &Draft<'_>,
-    action: &Action,
+    claim: &Claim,
     verdict: &Verdict,
     requirement: &ApprovalRequirement,
 ) -> Result<ApprovalSpec, Refusal> {
+    let rollback = declared_rollback(draft)?.cloned();
+    let action = Box::new(claim.action.clone());
+    let attempt = claim.receipt.as_ref().filter(|receipt| receipt.state == ReceiptState::Intent);
     Ok(ApprovalSpec {
-        subject: Subject::Action { action: Box::new(action.clone()), verdict: verdict.clone() },
+        subject: Subject::Action { action, verdict: verdict.clone(), rollback },
         requirement: requirement.clone(),
         on_reject: draft.step()?.on_reject,
         timing: None,
+        attempted_at: attempt.map(|receipt| receipt.intended_at),
     })
+}
+
+/// The rollback that the workflow declares for the current step; `None` while the step itself is rolled back.
+fn declared_rollback<'p>(draft: &Draft<'p>) -> Result<Option<&'p Call>, Refusal> {
+    match &draft.step()?.rollback {
+        Some(Undo::Call(call)) if !draft.record.is_undoing() => Ok(Some(call)),
+        Some(_) | None => Ok(None),
+    }
 }
 
 /// The step's approval, if it is valid for this action under this policy.
@@ -107,7 +121,11 @@ fn covering(
     let Some(id) = &before.approved else { return Ok(None) };
     let approval = draft.approval(id)?;
     let policy = claim.assessment.as_ref().map(|assessment| assessment.verdict.policy);
-    let valid = approval.subject.hash() == claim.action.hash()
+    let subject = action_subject(claim.action.hash(), declared_rollback(draft)?.map(Call::hash));
+    let shaped = draft.record.all_participants(draft.plan.author.as_ref());
+    let approvers = approval.approvers().filter(|person| shaped.role_of(person).is_none());
+    let valid = approval.subject.hash() == subject
+        && approvers.count() >= requirement.people.count()
         && approval.subject.policy() == policy
         && approval.expires_at > draft.now()
         && approval.status == ApprovalStatus::Approved
@@ -197,6 +215,8 @@ pub(super) struct ApprovalSpec {
     pub(super) on_reject: OnReject,
     /// Defaults to the timing of the workflow.
     pub(super) timing: Option<ApprovalTiming>,
+    /// When the action was first attempted, if its outcome is unknown.
+    pub(super) attempted_at: Option<Timestamp>,
 }
 
 /// Requests an approval for the current step, which then waits for it.
@@ -225,7 +245,7 @@ pub(super) fn request_approval(
         subject: approval.subject.hash(),
         requirement: approval.requirement.clone(),
         verdict,
-        excluded: approval.excluded(),
+        excluded: approval.excluded.clone(),
         sla_at: approval.sla_at,
         expires_at: approval.expires_at,
     });
@@ -246,8 +266,9 @@ fn new_approval(draft: &Draft<'_>, spec: ApprovalSpec) -> Result<Approval, Refus
         undo: record.is_undoing(),
         subject: spec.subject,
         requirement: spec.requirement,
-        requester: record.trigger.requester.clone(),
-        author: draft.plan.author.clone(),
+        excluded: record.all_participants(draft.plan.author.as_ref()),
+        attempted_at: spec.attempted_at,
+        rejected: record.rejected.clone(),
         on_reject: spec.on_reject,
         status: ApprovalStatus::Requested,
         votes: Vec::new(),

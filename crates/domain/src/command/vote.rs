@@ -11,7 +11,7 @@ use crate::id::PersonId;
 use crate::machine::{RunMove, StepMove};
 use crate::payload::{Fingerprint, Payload};
 use crate::plan::OnReject;
-use crate::record::{Live, OperatorRequest};
+use crate::record::{Live, OperatorRequest, Rejection};
 use crate::refusal::Refusal;
 use crate::tenant::Tenant;
 
@@ -81,6 +81,7 @@ impl RecordVote {
 
     fn count(self, draft: &mut Draft<'_>) -> Result<VoteResult, Refusal> {
         let mut approval = self.approval;
+        let discounted = discount(&mut approval, &self.tenant);
         let reason = failure::bounded(&self.reason, failure::MESSAGE_CHARS_MAX);
         let vote = Vote {
             person: self.person,
@@ -101,6 +102,7 @@ impl RecordVote {
             subject: approval.subject.hash(),
             vote: vote.clone(),
             status: approval.status,
+            discounted,
         };
         match approval.status {
             ApprovalStatus::Approved => approved(draft, &approval, &vote, body).map(VoteResult::Decided),
@@ -111,6 +113,14 @@ impl RecordVote {
             }
         }
     }
+}
+
+/// Removes the approvals of users who may not vote any more, and returns those users.
+fn discount(approval: &mut Approval, tenant: &Tenant) -> Vec<PersonId> {
+    let stays = |vote: &Vote| !vote.approve || may_approve(approval, &vote.person, tenant).is_ok();
+    let (votes, gone): (Vec<_>, Vec<_>) = approval.votes.iter().cloned().partition(stays);
+    approval.votes = votes;
+    gone.into_iter().map(|vote| vote.person).collect()
 }
 
 fn approved(
@@ -167,15 +177,22 @@ fn rejected(
         Failure::new(failure::APPROVAL_REJECTED, format!("rejected by {}: {}", vote.person, vote.reason));
     match approval.on_reject {
         OnReject::Fail => ending::fail_with(draft, failure, body),
-        OnReject::Pause => pause(draft, &failure, body),
+        OnReject::Pause => pause(draft, vote, &failure, body),
     }
 }
 
 /// The step becomes ready again, and the run waits for an operator before it requests another approval.
-fn pause(draft: &mut Draft<'_>, failure: &Failure, body: EventBody) -> Result<Advanced, Refusal> {
+fn pause(
+    draft: &mut Draft<'_>,
+    vote: &Vote,
+    failure: &Failure,
+    body: EventBody,
+) -> Result<Advanced, Refusal> {
     let (attempt, authorised) = (draft.record.live.attempt(), draft.record.live.open().cloned());
     draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised, approved: None })?;
     draft.record_event(body);
+    draft.record.rejected =
+        Some(Rejection { by: vote.person.clone(), at: vote.at, reason: vote.reason.clone() });
     let request = OperatorRequest {
         by: draft.stamp.by.id.clone(),
         reason: format!("{}: {}", failure.code, failure.message),

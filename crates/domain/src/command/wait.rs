@@ -82,6 +82,7 @@ impl Command for OpenGate {
             requirement: requirement.clone(),
             on_reject: *on_reject,
             timing: Some(ApprovalTiming { expires_after: *expires_after, ..draft.plan.approval_timing }),
+            attempted_at: None,
         };
         govern::request_approval(draft, spec, (0, None))?;
         Ok(WaitResult::Waiting)

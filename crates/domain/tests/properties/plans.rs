@@ -5,6 +5,7 @@
 
 use domain::plan::{ApprovalTiming, Call, Environment, OnReject, OnTimeout, Undo, Work};
 use domain::schedule::{Backoff, RetryPolicy};
+use domain::tenant::Person;
 use domain::{
     Action, ApprovalRequirement, ApproverCount, BlastRadius, Digest, EffectClass, EventName, GroupName,
     IdempotencyKey, Millis, PersonId, Plan, PlannedStep, Reason, Reversibility, Ruling, RunId, StepId,
@@ -12,6 +13,8 @@ use domain::{
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+use crate::scenario::USERS;
 
 /// Enough to start, continue, roll back more than one step, and end.
 const STEPS_MAX: usize = 5;
@@ -94,10 +97,16 @@ fn two_people() -> ApprovalRequirement {
     }
 }
 
+/// User number `number`. User 0 requests every run, user 3 wrote and user 4 applied its workflow.
+pub(crate) fn person(number: u8) -> PersonId {
+    PersonId::new(&format!("person-{number}")).unwrap()
+}
+
 /// Users 1 and 2 are the members of `few`.
 pub(crate) fn tenant() -> Tenant {
-    let few = ["person-1", "person-2"].map(|name| PersonId::new(name).unwrap());
+    let few = [person(1), person(2)];
     let mut tenant = Tenant::new(TenantId::new("acme").unwrap());
+    tenant.people = (0..USERS).map(|number| (person(number), Person::default())).collect();
     tenant.groups.insert(GroupName::new("few").unwrap(), few.into());
     tenant
 }

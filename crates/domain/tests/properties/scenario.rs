@@ -9,6 +9,9 @@ use crate::plans::any_plan;
 /// Long enough for a run to fail, pause, resume, roll back and end.
 const OPS_MAX: usize = 60;
 
+/// The users of the tenant.
+pub(crate) const USERS: u8 = 6;
+
 /// The plans of two runs, and the operations on them.
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
@@ -22,6 +25,8 @@ pub(crate) struct PlannedOp {
     pub(crate) run: usize,
     /// Whether the caller decides on the record before its last write.
     pub(crate) stale: bool,
+    /// The user who gives the command; an external system, if absent.
+    pub(crate) user: Option<u8>,
     pub(crate) op: Op,
 }
 
@@ -55,6 +60,11 @@ pub(crate) enum Op {
         back: u8,
         approve: bool,
         person: u8,
+    },
+    /// A user leaves the tenant's directory, or comes back.
+    Directory {
+        person: u8,
+        present: bool,
     },
     TimeOut,
     Nudge,
@@ -104,7 +114,8 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = Scenario> {
 
 fn any_planned_op() -> impl Strategy<Value = PlannedOp> {
     let run = prop_oneof![3 => Just(0_usize), 1 => Just(1)];
-    (run, prop::bool::weighted(0.05), any_op()).prop_map(|(run, stale, op)| PlannedOp { run, stale, op })
+    (run, prop::bool::weighted(0.05), prop::option::weighted(0.8, 0..USERS), any_op())
+        .prop_map(|(run, stale, user, op)| PlannedOp { run, stale, user, op })
 }
 
 fn any_op() -> impl Strategy<Value = Op> {
@@ -167,7 +178,8 @@ fn any_binding() -> impl Strategy<Value = Binding> {
 fn any_external_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         1 => (0..3_u8, 0..4_u8).prop_map(|(event, delivery)| Op::Signal { event, delivery }),
-        2 => (0..8_u8, prop::bool::weighted(0.8), 0..5_u8).prop_map(|(back, approve, person)| Op::Vote {
+        1 => (0..USERS, any::<bool>()).prop_map(|(person, present)| Op::Directory { person, present }),
+        3 => (0..8_u8, prop::bool::weighted(0.8), 0..USERS).prop_map(|(back, approve, person)| Op::Vote {
             back: back / 7,
             approve,
             person

@@ -11,10 +11,11 @@ use domain::command::{
 use domain::next::{Next, next};
 use domain::payload::Fingerprint;
 use domain::record::{Intent, Signal};
+use domain::tenant::Person;
 use domain::{
     Approval, ApprovalId, Cause, Channel, Decision, Draft, Failure, Fence, IdempotencyKey, Initiator, Live,
     Millis, OpId, Payload, PersonId, Plan, Receipt, Refusal, RunRecord, SignalChange, SignalId, Stamp,
-    StepRecord, TenantId, Timestamp, WorkerId, WorkspaceId,
+    StepRecord, Tenant, TenantId, Timestamp, WorkerId, WorkspaceId,
 };
 use serde_json::{Value, json};
 
@@ -28,6 +29,8 @@ pub(crate) struct TestEnv {
     pub(crate) now: Timestamp,
     pub(crate) runs: Vec<Run>,
     pub(crate) receipts: BTreeMap<IdempotencyKey, Receipt>,
+    /// The current directory.
+    pub(crate) tenant: Tenant,
     writes: u32,
 }
 
@@ -50,6 +53,8 @@ pub(crate) struct Run {
 pub(crate) struct Commit {
     pub(crate) run: usize,
     pub(crate) before: Option<RunRecord>,
+    /// The user who shaped the run with this command.
+    pub(crate) shaped_by: Option<PersonId>,
     /// The fence that the caller claims to hold.
     pub(crate) holds: Option<Fence>,
     /// The receipts that were replaced, by key.
@@ -77,6 +82,7 @@ impl TestEnv {
             now: Timestamp(1_750_000_000_000),
             runs: Vec::new(),
             receipts: BTreeMap::new(),
+            tenant: plans::tenant(),
             writes: 0,
         };
         for plan in &scenario.plans {
@@ -107,6 +113,7 @@ impl TestEnv {
             trace: None,
             key: IdempotencyKey::new(&format!("api:test:{number}")).unwrap(),
             input: Fingerprint::of(&Value::Null),
+            applied_by: Some(plans::person(4)),
         };
         let mut stamp = self.stamp("person-0");
         stamp.by.cause = Cause::User;
@@ -125,6 +132,7 @@ impl TestEnv {
         Commit {
             run: number,
             before: None,
+            shaped_by: None,
             holds: None,
             replaced: Vec::new(),
             decision,
@@ -140,7 +148,7 @@ impl TestEnv {
 
     /// Applies an operation, decided on the current record.
     pub(crate) fn apply(&mut self, run: usize, op: Op) -> Option<Commit> {
-        self.apply_planned(&PlannedOp { run, stale: false, op })
+        self.apply_planned(&PlannedOp { run, stale: false, user: None, op })
     }
 
     /// Decides and commits an operation. `None` if it is refused.
@@ -149,13 +157,28 @@ impl TestEnv {
         match &planned.op {
             Op::Pass { ms } => self.now = Timestamp(self.now.0 + ms),
             Op::PassUntilDue => self.pass_until_due(run),
+            Op::Directory { person, present } => self.change_directory(*person, *present),
             op => {
                 let holds = self.runs[run].fence_of(op);
-                let (decision, outcome) = self.decide(run, planned.stale, op)?;
-                return self.commit(run, decision, outcome).map(|commit| Commit { holds, ..commit });
+                let (decision, outcome) = self.decide(planned)?;
+                let shaped_by = planned.user.filter(|_| shapes(op)).map(plans::person);
+                return self.commit(run, decision, outcome).map(|commit| Commit {
+                    holds,
+                    shaped_by,
+                    ..commit
+                });
             }
         }
         None
+    }
+
+    fn change_directory(&mut self, person: u8, present: bool) {
+        let person = plans::person(person);
+        if present {
+            self.tenant.people.insert(person, Person::default());
+        } else {
+            self.tenant.people.remove(&person);
+        }
     }
 
     fn pass_until_due(&mut self, run: usize) {
@@ -169,10 +192,14 @@ impl TestEnv {
     }
 
     /// The decision about an operation; `None` if it is refused.
-    fn decide(&mut self, number: usize, stale: bool, op: &Op) -> Option<(Decision, Outcome)> {
-        let stamp = self.stamp("caller");
-        let run = &self.runs[number];
-        let record = if stale { &run.previous } else { &run.record };
+    fn decide(&mut self, planned: &PlannedOp) -> Option<(Decision, Outcome)> {
+        let mut stamp = self.stamp("caller");
+        let PlannedOp { run, op, stale, user } = planned;
+        if let Some(user) = user.filter(|_| is_command(op)) {
+            stamp.by = Initiator::new(Cause::User, plans::person(user).as_str());
+        }
+        let run = &self.runs[*run];
+        let record = if *stale { &run.previous } else { &run.record };
         let approval = record.live.approval().and_then(|id| run.approvals.get(id)).cloned();
         let mut draft = Draft::new(record.clone(), &run.plan, stamp).with_approval(approval);
         let outcome = self.decide_op(run, op, &mut draft).ok()?;
@@ -201,7 +228,7 @@ impl TestEnv {
             Op::OpenGate => OpenGate { message: "Go on?".to_owned() }.decide(draft).and(nothing),
             Op::Signal { event, delivery } => self.signal(run, *event, *delivery).decide(draft).and(nothing),
             Op::Vote { back, approve, person } => {
-                run.vote(*back, *approve, *person)?.decide(draft).and(nothing)
+                run.vote(*back, *approve, *person, &self.tenant)?.decide(draft).and(nothing)
             }
             Op::TimeOut => TimeOut.decide(draft).and(nothing),
             Op::Nudge => Nudge.decide(draft).and(nothing),
@@ -211,7 +238,7 @@ impl TestEnv {
             Op::Resume => resume(reason(), draft),
             Op::RollBack => RollBack { reason: reason() }.decide(draft).and(nothing),
             Op::Wake => Wake.decide(draft).and(nothing),
-            Op::Pass { .. } | Op::PassUntilDue => nothing,
+            Op::Pass { .. } | Op::PassUntilDue | Op::Directory { .. } => nothing,
         }
     }
 
@@ -305,7 +332,8 @@ impl TestEnv {
         if let Outcome::Granted(grant) = &outcome {
             self.runs[number].grants.push(*grant.clone());
         }
-        Some(Commit { run: number, before: Some(before), holds: None, replaced, decision, outcome })
+        let (before, holds, shaped_by) = (Some(before), None, None);
+        Some(Commit { run: number, before, holds, shaped_by, replaced, decision, outcome })
     }
 
     fn position(&self, number: usize, decision: &Decision) -> bool {
@@ -377,17 +405,27 @@ impl Run {
         self.signals.get(&buffered.signal).cloned()
     }
 
-    fn vote(&self, back: u8, approve: bool, person: u8) -> Result<RecordVote, Refusal> {
+    fn vote(&self, back: u8, approve: bool, person: u8, tenant: &Tenant) -> Result<RecordVote, Refusal> {
         let id = self.requested.iter().rev().nth(usize::from(back)).ok_or(Refusal::NothingToRollBack)?;
         Ok(RecordVote {
             approval: self.approvals[id].clone(),
-            person: PersonId::new(&format!("person-{person}")).unwrap(),
+            person: plans::person(person),
             approve,
             reason: "because".to_owned(),
             through: Channel::CommandLine,
-            tenant: plans::tenant(),
+            tenant: tenant.clone(),
         })
     }
+}
+
+/// Whether a user gives the command, as opposed to a worker.
+fn is_command(op: &Op) -> bool {
+    shapes(op) || matches!(op, Op::Pause)
+}
+
+/// Whether the command shapes the actions of the run.
+fn shapes(op: &Op) -> bool {
+    matches!(op, Op::Signal { .. } | Op::Resume | Op::RollBack | Op::Cancel)
 }
 
 fn stored(decision: &Decision) -> impl Iterator<Item = StoredEvent> + '_ {

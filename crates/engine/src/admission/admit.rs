@@ -80,6 +80,7 @@ fn command(request: &StartRun, input: Fingerprint, trace: Option<TraceContext>) 
         record: request.record.clone(),
         trace,
         input,
+        applied_by: request.applied_by.clone(),
     }
 }
 

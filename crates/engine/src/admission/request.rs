@@ -1,7 +1,7 @@
 //! A request to start a run, and its result.
 
 use domain::json::InvalidJson;
-use domain::{IdempotencyKey, Initiator, Plan, RecordName, RunKey, TenantId, WorkspaceId};
+use domain::{IdempotencyKey, Initiator, PersonId, Plan, RecordName, RunKey, TenantId, WorkspaceId};
 use serde_json::Value;
 
 use crate::error::EngineError;
@@ -20,6 +20,8 @@ pub struct StartRun {
     pub record: Option<RecordName>,
     pub input: Value,
     pub by: Initiator,
+    /// The user who applied the version of the workflow, if one did.
+    pub applied_by: Option<PersonId>,
 }
 
 /// The run that a request is answered with.

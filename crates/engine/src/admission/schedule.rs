@@ -96,6 +96,7 @@ fn event(
             workspace: WorkspaceId::default(),
             trigger_kind: Source::Schedule.to_string(),
             by: Initiator::new(Cause::System, format!("schedule:{}", applied.workflow)),
+            applied_by: applied.applied_by(),
         }),
     })
 }

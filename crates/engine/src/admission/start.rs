@@ -6,8 +6,8 @@ use domain::inbox::{DEDUPE_TTL, PENDING_MAX};
 use domain::payload::Fingerprint;
 use domain::{
     AppliedWorkflow, Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, Job, Millis,
-    OnConflict, Outgoing, Plan, QueueName, RecordName, Refusal, RunKey, Source, StartRequest, Timestamp,
-    WorkflowName, WorkspaceId, json,
+    OnConflict, Outgoing, PersonId, Plan, QueueName, RecordName, Refusal, RunKey, Source, StartRequest,
+    Timestamp, WorkflowName, WorkspaceId, json,
 };
 use serde_json::Value;
 use store::Store;
@@ -34,6 +34,7 @@ impl StartRun {
             workspace: self.workspace,
             trigger_kind: self.trigger_kind,
             by: self.by,
+            applied_by: self.applied_by,
         };
         let parts = [self.tenant.as_str(), self.key.as_str()];
         InboundEvent {
@@ -56,7 +57,7 @@ impl StartRun {
 
 /// The workflow that an entry triggers.
 enum Match {
-    One(Arc<CompiledPlan>),
+    One(Arc<CompiledPlan>, Option<PersonId>),
     None,
     /// More than one, or a `when` that cannot be evaluated.
     Unclear(String),
@@ -72,7 +73,7 @@ impl<S: Store> TenantHandle<S> {
         record: Option<RecordName>,
         input: Value,
     ) -> Result<StartResult, EngineError> {
-        let (_, plan) = self.applied(workflow).await?;
+        let (applied, plan) = self.applied(workflow).await?;
         let request = StartRun {
             tenant: self.tenant.clone(),
             workspace: WorkspaceId::default(),
@@ -82,6 +83,7 @@ impl<S: Store> TenantHandle<S> {
             key,
             input,
             by: self.by.clone(),
+            applied_by: applied.applied_by(),
         };
         AdmissionService::new(&self.core).start(request).await
     }
@@ -179,11 +181,15 @@ impl<S: Store> AdmissionService<'_, S> {
         let Some(entry) = pending else { return Ok(AdvanceResult::Done) };
         let event = Arc::new(self.core.payload(&run.tenant, &entry.body).await?);
         let found = match &entry.start_request {
-            Some(asked) => Match::One(self.core.plan(&run.tenant, asked.plan).await?),
+            Some(asked) => {
+                Match::One(self.core.plan(&run.tenant, asked.plan).await?, asked.applied_by.clone())
+            }
             None => self.matching_workflow(&entry, &event).await?,
         };
         let status = match found {
-            Match::One(plan) => self.start_from(&entry, &plan, &event).await?,
+            Match::One(plan, applied_by) => {
+                self.start_from(&entry, request(&entry, &plan, &event, applied_by)).await?
+            }
             Match::None => InboxStatus::Unmatched { at: self.core.now() },
             Match::Unclear(why) => InboxStatus::rejected(&why, self.core.now()),
         };
@@ -196,13 +202,7 @@ impl<S: Store> AdmissionService<'_, S> {
         Ok(AdvanceResult::Done)
     }
 
-    async fn start_from(
-        self,
-        entry: &InboxEntry,
-        plan: &CompiledPlan,
-        event: &Value,
-    ) -> Result<InboxStatus, EngineError> {
-        let request = request(entry, plan, event);
+    async fn start_from(self, entry: &InboxEntry, request: StartRun) -> Result<InboxStatus, EngineError> {
         match self.admit(&request, entry.at).await {
             Ok(AdmitResult::Started(StartResult { new: true, .. })) => Ok(InboxStatus::Started),
             Ok(AdmitResult::Started(StartResult { run, .. })) => self.announce_started(run).await,
@@ -252,15 +252,15 @@ impl<S: Store> AdmissionService<'_, S> {
         let tenant = &entry.run.tenant;
         let applied = self.core.retry_busy(|store| store.applied(tenant)).await?;
         let mut unclear = None;
-        let mut matching: Option<Arc<CompiledPlan>> = None;
+        let mut matching: Option<(Arc<CompiledPlan>, Option<PersonId>)> = None;
         for applied in applied.iter().filter(|applied| selects(applied, entry)) {
             let plan = self.core.plan(tenant, applied.plan).await?;
             // A tenant may have many workflows: other tasks run in between.
             tokio::task::yield_now().await;
             match (plan.matches(event), &matching) {
                 (Ok(false), _) => {}
-                (Ok(true), None) => matching = Some(plan),
-                (Ok(true), Some(first)) => {
+                (Ok(true), None) => matching = Some((plan, applied.applied_by())),
+                (Ok(true), Some((first, _))) => {
                     let both = (&first.plan().workflow, &applied.workflow);
                     return Ok(Match::Unclear(format!("workflows {} and {} both match it", both.0, both.1)));
                 }
@@ -271,7 +271,7 @@ impl<S: Store> AdmissionService<'_, S> {
             }
         }
         Ok(match (matching, unclear) {
-            (Some(plan), _) => Match::One(plan),
+            (Some((plan, applied_by)), _) => Match::One(plan, applied_by),
             (None, Some(why)) => Match::Unclear(why),
             (None, None) => Match::None,
         })
@@ -279,13 +279,14 @@ impl<S: Store> AdmissionService<'_, S> {
 }
 
 /// The run that an entry starts.
-fn request(entry: &InboxEntry, plan: &CompiledPlan, event: &Value) -> StartRun {
+fn request(entry: &InboxEntry, plan: &CompiledPlan, event: &Value, applied_by: Option<PersonId>) -> StartRun {
     let source = entry.source.as_str();
     let asked = entry.start_request.clone().unwrap_or_else(|| StartRequest {
         plan: plan.plan().hash(),
         workspace: WorkspaceId::default(),
         trigger_kind: source.to_owned(),
         by: Initiator::new(Cause::Webhook, source),
+        applied_by,
     });
     StartRun {
         tenant: entry.run.tenant.clone(),
@@ -296,6 +297,7 @@ fn request(entry: &InboxEntry, plan: &CompiledPlan, event: &Value) -> StartRun {
         record: entry.record.clone(),
         input: event.clone(),
         by: asked.by,
+        applied_by: asked.applied_by,
     }
 }
 
@@ -344,6 +346,7 @@ pub(super) mod tests {
             key: "k".parse().unwrap(),
             input: json!({}),
             by: Initiator::new(Cause::User, "ada"),
+            applied_by: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use domain::command::{Assessment, Postpone};
 use domain::plan::{InputRefs, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::validation::thousandths;
-use domain::{Action, Failure, Live, Receipt, RunKey, RunRecord, StepSeq, ToolName, failure};
+use domain::{Action, ActionOrigin, Failure, Live, Receipt, RunKey, RunRecord, StepSeq, ToolName, failure};
 use serde_json::Value;
 use store::{Store, StoreError};
 use workflow::{CompiledWork, Scope, Template};
@@ -83,7 +83,14 @@ pub(crate) struct Proposal {
     pub(crate) assessment: Option<Assessment>,
 }
 
-type Proposed = (Arc<dyn Tool>, Action, Option<Value>);
+type Proposed = (Arc<dyn Tool>, Action, ActionOrigin, Option<Value>);
+
+/// A call of a tool, with its bound fields.
+struct BoundCall {
+    tool: ToolName,
+    fields: Value,
+    origin: ActionOrigin,
+}
 
 impl<S: Store> ExecutionService<'_, S> {
     /// The action of the step at `seq`, or of its rollback.
@@ -93,14 +100,14 @@ impl<S: Store> ExecutionService<'_, S> {
         memory: &mut Memory,
         seq: StepSeq,
     ) -> Result<Proposal, BindError> {
-        let (tool, action, found) = self.proposed(loaded, memory, seq).await?;
+        let (tool, action, origin, found) = self.proposed(loaded, memory, seq).await?;
         if !action.class.has_effect() {
             return Ok(Proposal { tool, action, receipt: None, abandoned: false, assessment: None });
         }
         action.check().map_err(|why| Failure::new(failure::ACTION_INVALID, why))?;
         let (receipt, abandoned) = self.position(&loaded.record, &action).await?;
         let confidence = self.confidence(loaded, memory, seq).await?;
-        let governed = self.governance().assess(loaded, seq, confidence, (&action, found)).await?;
+        let governed = self.governance().assess(loaded, seq, confidence, (&action, origin, found)).await?;
         Ok(Proposal { tool, action, receipt, abandoned, assessment: Some(governed) })
     }
 
@@ -111,13 +118,16 @@ impl<S: Store> ExecutionService<'_, S> {
         memory: &mut Memory,
         seq: StepSeq,
     ) -> Result<Proposed, BindError> {
-        let (name, fields) = self.call(loaded, memory, seq).await?;
+        let BoundCall { tool: name, fields, origin } = self.call(loaded, memory, seq).await?;
         let (Some(tool), Some(step)) = (self.core.tools.get(&name).cloned(), loaded.plan.plan().step(seq))
         else {
             return Err(Failure::new(failure::TOOL_UNKNOWN, format!("this worker has no tool {name}")).into());
         };
-        let run = &loaded.record.key;
-        let undo = loaded.record.is_undoing();
+        // A run that undoes another one uses the keys of that run's rollback, so that each effect is undone once: by the
+        // run itself, or by the first undo that succeeds with it.
+        let undoes = loaded.record.undoes();
+        let run = undoes.as_ref().unwrap_or(&loaded.record.key);
+        let undo = undoes.is_some() || loaded.record.is_undoing();
         let mut ask = ProposalRequest { run, step: &step.id, undo, fields, observed: None };
         let found = match self.found_before(loaded, seq).await? {
             Some(found) => found,
@@ -136,7 +146,7 @@ impl<S: Store> ExecutionService<'_, S> {
         };
         ask.observed = found.as_ref();
         let action = tool.propose(ask)?;
-        Ok((tool, action, found))
+        Ok((tool, action, origin, found))
     }
 
     /// The state that was observed when an effect that is still open was proposed: a retry must mean the same action.
@@ -201,27 +211,25 @@ impl<S: Store> ExecutionService<'_, S> {
         Ok(owner.is_none_or(|owner| owner.status.is_terminal()))
     }
 
-    /// The tool and its bound fields.
-    async fn call(
-        self,
-        loaded: &Loaded,
-        memory: &mut Memory,
-        seq: StepSeq,
-    ) -> Result<(ToolName, Value), BindError> {
+    /// The call of the step at `seq`, or of its rollback.
+    async fn call(self, loaded: &Loaded, memory: &mut Memory, seq: StepSeq) -> Result<BoundCall, BindError> {
         let step = loaded.plan.plan().step(seq).ok_or_else(off_plan)?;
         let compiled = loaded.plan.step(seq).ok_or_else(off_plan)?;
-        let (tool, reads, template) = match (loaded.record.is_undoing(), &step.work, &step.rollback) {
+        let (tool, reads, template, origin) = match (loaded.record.is_undoing(), &step.work, &step.rollback) {
             (true, _, Some(Undo::Auto)) => return self.inverse(loaded, seq).await,
             (true, _, Some(Undo::Call(call))) => {
-                (&call.tool, &step.rollback_reads, compiled.rollback.as_ref())
+                let (reads, template) = (&step.rollback_reads, compiled.rollback.as_ref());
+                (&call.tool, reads, template, ActionOrigin::DeclaredRollback)
             }
-            (false, Work::Call(call), _) => (&call.tool, &step.reads, call_template(&compiled.work)),
+            (false, Work::Call(call), _) => {
+                (&call.tool, &step.reads, call_template(&compiled.work), ActionOrigin::Forward)
+            }
             _ => return Err(off_plan().into()),
         };
         let template = template.ok_or_else(off_plan)?;
         let scope = self.scope(loaded, memory, reads).await.map_err(gone)?;
         let fields = template.bind(&scope).map_err(|error| expression(&error))?;
-        Ok((tool.clone(), fields))
+        Ok(BoundCall { tool: tool.clone(), fields, origin })
     }
 
     /// The message of the approval gate at `seq`.
@@ -292,7 +300,7 @@ impl<S: Store> ExecutionService<'_, S> {
     }
 
     /// The call that restores the previous state, from the receipt of the step at `seq`.
-    async fn inverse(self, loaded: &Loaded, seq: StepSeq) -> Result<(ToolName, Value), BindError> {
+    async fn inverse(self, loaded: &Loaded, seq: StepSeq) -> Result<BoundCall, BindError> {
         let run = &loaded.record.key;
         let step = self.core.retry_busy(|store| store.step(run, seq, false)).await?;
         let key = step.and_then(|step| step.receipt).ok_or_else(no_inverse)?;
@@ -302,7 +310,8 @@ impl<S: Store> ExecutionService<'_, S> {
             return Err(no_inverse().into());
         };
         let tool = inverse["tool"].as_str().and_then(|name| ToolName::new(name).ok());
-        Ok((tool.ok_or_else(no_inverse)?, inverse["with"].clone()))
+        let (tool, fields) = (tool.ok_or_else(no_inverse)?, inverse["with"].clone());
+        Ok(BoundCall { tool, fields, origin: ActionOrigin::RecordedInverse })
     }
 }
 

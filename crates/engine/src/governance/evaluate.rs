@@ -5,7 +5,7 @@
 
 use domain::command::Assessment;
 use domain::validation::{ActionContext, tighten};
-use domain::{Action, Live, StepSeq};
+use domain::{Action, ActionOrigin, Live, StepSeq};
 use serde_json::Value;
 use store::Store;
 
@@ -23,7 +23,7 @@ impl<S: Store> GovernanceService<'_, S> {
         loaded: &Loaded,
         seq: StepSeq,
         confidence: Option<u16>,
-        (action, found): (&Action, Option<Value>),
+        (action, origin, found): (&Action, ActionOrigin, Option<Value>),
     ) -> Result<Assessment, EngineError> {
         let tenant = self.tenant(&loaded.record.key.tenant).await?;
         let (bundle, is_built_in) = (self.core.bundle(&tenant).await?, tenant.policy.is_none());
@@ -36,7 +36,9 @@ impl<S: Store> GovernanceService<'_, S> {
                 seq,
                 caps: &tenant.caps,
                 writes_done: writes_done(&asking, seq),
+                origin,
                 attempt: if seq == asking.record.at { attempts(&asking.record.live) } else { 0 },
+                may_have_happened: seq == asking.record.at && asking.record.live.leaves_unknown(),
                 confidence,
                 more_to_come,
             };

@@ -12,8 +12,8 @@ use domain::payload::Fingerprint;
 use domain::plan::{Call, PlannedStep, Work};
 use domain::validation::{ActionContext, thousandths, tighten};
 use domain::{
-    Action, ApprovalRequirement, EffectClass, Failure, IdempotencyKey, Ruling, RunRecord, StepId, StepSeq,
-    Verdict, WorkspaceId, json,
+    Action, ActionOrigin, ApprovalRequirement, EffectClass, Failure, IdempotencyKey, Ruling, RunRecord,
+    StepId, StepSeq, Verdict, WorkspaceId, json,
 };
 use policy::{Explanation, PolicyBundle};
 use serde_json::Value;
@@ -102,6 +102,7 @@ impl<S: Store> TenantHandle<S> {
             trace: None,
             key: forecast_key(),
             input: Fingerprint::of(&input),
+            applied_by: None,
         };
         let record = admit(admit_it, plan.plan(), self.core.stamp(self.by.clone())).record;
         let (tools, trigger) = (self.core.tools.clone(), Arc::new(input));
@@ -216,7 +217,9 @@ impl Forecast<'_> {
             seq,
             caps: &self.counting.tenant.caps,
             writes_done: self.record.effects.done,
+            origin: ActionOrigin::Forward,
             attempt: 0,
+            may_have_happened: false,
             confidence: self.confidence(seq),
             more_to_come: policy_input::more_to_come(plan, self.tools, seq),
         };

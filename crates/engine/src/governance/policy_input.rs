@@ -19,6 +19,7 @@ pub fn facts<'a>(action: &'a Action, around: &ActionContext<'a>) -> Option<Polic
             critical: step.critical,
             phase: step.phase,
             undo: record.is_undoing(),
+            origin: around.origin,
             attempt: around.attempt.saturating_add(1),
         },
         run: RunContext {

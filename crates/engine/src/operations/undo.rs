@@ -4,16 +4,19 @@
 //! verdict, approval and receipt, and evidence at the end. The fields of the calls are passed as data, never as text
 //! that could be read as an expression.
 
+use std::collections::BTreeSet;
+
 use domain::plan::{Call, PlannedStep, Undo, Work};
 use domain::receipt::ReceiptState;
+use domain::record::UNDO_TRIGGER;
 use domain::{
-    IdempotencyKey, Plan, Receipt, Refusal, RunId, RunKey, RunRecord, RunStatus, StepId, StepRecord, StepSeq,
-    ToolName, WorkflowName,
+    IdempotencyKey, Plan, Receipt, Refusal, RunId, RunKey, RunStatus, StepId, StepRecord, StepSeq,
+    StepStatus, ToolName, WorkflowName,
 };
 use serde_json::{Map, Value, json};
 use store::Store;
 
-use crate::admission::{AdmissionService, StartResult, StartRun};
+use crate::admission::{AdmissionService, StartOutcome, StartResult, StartRun};
 use crate::core::Loaded;
 use crate::error::EngineError;
 use crate::execution::ExecutionService;
@@ -62,6 +65,16 @@ pub enum NotUndoable {
     Unbound(String),
 }
 
+/// The undos of a run that were started before.
+struct EarlierUndos {
+    /// The steps whose effect a failed undo has undone.
+    done: BTreeSet<StepId>,
+    /// The undo that is active or has succeeded.
+    current: Option<RunKey>,
+    /// The key of the next undo.
+    next: IdempotencyKey,
+}
+
 /// Why there is no call that undoes an effect.
 enum UndoCallError {
     NotUndoable(NotUndoable),
@@ -88,53 +101,66 @@ impl<S: Store> TenantHandle<S> {
     /// What an undo would do. Nothing is changed.
     pub async fn undo_plan(&self, run: &RunId) -> Result<UndoPlan, EngineError> {
         let loaded = self.found(self.core.load(&self.key(run)).await).await?;
-        let effects = self.undo_effects(&loaded).await?;
+        let earlier = self.earlier_undos(run).await?;
+        let effects = self.undo_effects(&loaded, &earlier.done).await?;
         Ok(UndoPlan { run: loaded.record.key, effects })
     }
 
-    /// Starts a run that undoes `run`, or returns the one that was started before.
+    /// Starts a run that undoes `run`, or returns the one that was started before, unless it failed.
     pub async fn undo(&self, run: &RunId) -> Result<StartResult, EngineError> {
         let loaded = self.found(self.core.load(&self.key(run)).await).await?;
-        let effects = self.undo_effects(&loaded).await?;
+        let EarlierUndos { done, current, next: key } = self.earlier_undos(run).await?;
+        if let Some(run) = current {
+            return Ok(StartResult { run, new: false, outcome: StartOutcome::Own });
+        }
+        let effects = self.undo_effects(&loaded, &done).await?;
         let calls: Vec<_> =
             effects.iter().filter_map(|effect| Some((effect.seq, effect.by.as_ref().ok()?))).collect();
         if calls.is_empty() {
             return Err(Refusal::NothingToRollBack.into());
         }
-        let plan = undo_workflow(loaded.plan.plan(), &calls)?;
         let undo: Vec<_> = calls.iter().map(|(_, call)| Value::Object(call.with.clone())).collect();
-        let key = self.undo_key(run, &plan).await?;
         let request = StartRun {
             tenant: self.tenant.clone(),
             workspace: loaded.record.workspace.clone(),
-            plan,
-            trigger_kind: "undo".to_owned(),
+            plan: undo_workflow(loaded.plan.plan(), &calls)?,
+            trigger_kind: UNDO_TRIGGER.to_owned(),
             record: loaded.record.trigger.record.clone(),
             key,
             input: json!({ "run": run, "undo": undo }),
             by: self.by.clone(),
+            applied_by: loaded.record.trigger.applied_by.clone(),
         };
         AdmissionService::new(&self.core).start(request).await
     }
 
-    /// The key of the undo that is active or has succeeded, or of the next one if the earlier ones failed.
-    async fn undo_key(&self, run: &RunId, plan: &Plan) -> Result<IdempotencyKey, EngineError> {
+    /// The undos of `run` that were started before.
+    async fn earlier_undos(&self, run: &RunId) -> Result<EarlierUndos, EngineError> {
+        let mut done = BTreeSet::new();
         for number in 0..UNDOS_MAX {
-            let key = IdempotencyKey::new(&format!("undo:{run}:{number}"))
-                .map_err(|error| EngineError::BadPlan { plan: plan.hash(), why: error.to_string() })?;
-            let undo = self.key(&RunId::derive(&self.tenant, &key));
-            let record = self.core.retry_busy(|store| store.load(&undo)).await?;
-            let failed =
-                |record: &RunRecord| matches!(record.status, RunStatus::FailedTerminal | RunStatus::Canceled);
-            if !record.as_ref().is_some_and(failed) {
-                return Ok(key);
+            let next = IdempotencyKey::new(&format!("undo:{run}:{number}"))
+                .map_err(|_| EngineError::NoRun { run: self.key(run) })?;
+            let undo = self.key(&RunId::derive(&self.tenant, &next));
+            let Some(record) = self.core.retry_busy(|store| store.load(&undo)).await? else {
+                return Ok(EarlierUndos { done, current: None, next });
+            };
+            if !matches!(record.status, RunStatus::FailedTerminal | RunStatus::Canceled) {
+                return Ok(EarlierUndos { done, current: Some(undo), next });
             }
+            let plan = self.core.plan(&self.tenant, record.plan).await?;
+            let steps = self.core.retry_busy(|store| store.steps(&undo)).await?;
+            let undone = steps.iter().filter(|step| step.status == StepStatus::Succeeded && !step.undo);
+            done.extend(undone.filter_map(|step| Some(plan.plan().step(step.seq)?.id.clone())));
         }
         Err(Refusal::NothingToRollBack.into())
     }
 
     /// The effects of an ended run, newest first.
-    async fn undo_effects(&self, loaded: &Loaded) -> Result<Vec<UndoEffect>, EngineError> {
+    async fn undo_effects(
+        &self,
+        loaded: &Loaded,
+        done: &BTreeSet<StepId>,
+    ) -> Result<Vec<UndoEffect>, EngineError> {
         let run = &loaded.record.key;
         if !loaded.record.status.is_terminal() {
             return Err(EngineError::NotFinished { run: run.clone(), status: loaded.record.status });
@@ -142,7 +168,7 @@ impl<S: Store> TenantHandle<S> {
         let steps = self.core.retry_busy(|store| store.steps(run)).await?;
         let mut effects = Vec::new();
         for step in steps.iter().rev().filter(|step| !step.undo) {
-            effects.extend(self.undo_effect(loaded, &steps, step).await?);
+            effects.extend(self.undo_effect(loaded, &steps, (step, done)).await?);
         }
         Ok(effects)
     }
@@ -151,7 +177,7 @@ impl<S: Store> TenantHandle<S> {
         &self,
         loaded: &Loaded,
         steps: &[StepRecord],
-        step: &StepRecord,
+        (step, done): (&StepRecord, &BTreeSet<StepId>),
     ) -> Result<Option<UndoEffect>, EngineError> {
         let (Some(key), Some(planned)) = (&step.receipt, loaded.plan.plan().step(step.seq)) else {
             return Ok(None);
@@ -160,7 +186,8 @@ impl<S: Store> TenantHandle<S> {
             return Ok(None);
         };
         let target = receipt.target.clone();
-        let by = if steps.iter().any(|other| other.undo && other.seq == step.seq) {
+        let rolled_back = steps.iter().any(|other| other.undo && other.seq == step.seq);
+        let by = if rolled_back || done.contains(&planned.id) {
             Err(NotUndoable::Already)
         } else if receipt.run != loaded.record.key.run {
             Err(NotUndoable::AnotherRuns(receipt.run))

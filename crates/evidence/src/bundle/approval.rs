@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use domain::approval::Consumed;
-use domain::plan::OnReject;
+use domain::plan::{Call, OnReject};
+use domain::record::Rejection;
 use domain::{
-    Action, Approval, ApprovalId, ApprovalRequirement, ApprovalStatus, Digest, EffectClass, PersonId,
+    Action, Approval, ApprovalId, ApprovalRequirement, ApprovalStatus, Digest, EffectClass, Participants,
     Reversibility, StepId, StepSeq, Subject, Timestamp, ToolName, Vote,
 };
 use serde::{Deserialize, Serialize};
@@ -23,10 +24,14 @@ pub struct ApprovalSummary {
     pub subject_hash: Digest,
     pub subject: SubjectSummary,
     pub requirement: ApprovalRequirement,
+    /// The users who may not vote, with what each of them did.
+    pub excluded: Participants,
+    /// When the action was first attempted, if it may already have happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requester: Option<PersonId>,
+    pub attempted_at: Option<Timestamp>,
+    /// The last rejection of the step's action, if it was requested again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub author: Option<PersonId>,
+    pub rejected: Option<Rejection>,
     pub on_reject: OnReject,
     pub status: ApprovalStatus,
     /// In chronological order.
@@ -63,6 +68,9 @@ pub enum SubjectSummary {
         verdict: Digest,
         /// The hash of the policy.
         policy: Digest,
+        /// The digest of the rollback that the workflow declares for the step. The subject includes it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rollback: Option<Digest>,
     },
 }
 
@@ -76,8 +84,9 @@ impl From<&Approval> for ApprovalSummary {
             subject_hash: approval.subject.hash(),
             subject: SubjectSummary::from(&approval.subject),
             requirement: approval.requirement.clone(),
-            requester: approval.requester.clone(),
-            author: approval.author.clone(),
+            excluded: approval.excluded.clone(),
+            attempted_at: approval.attempted_at,
+            rejected: approval.rejected.clone(),
             on_reject: approval.on_reject,
             status: approval.status,
             votes: approval.votes.clone(),
@@ -95,7 +104,7 @@ impl From<&Subject> for SubjectSummary {
     fn from(subject: &Subject) -> Self {
         match subject {
             Subject::Question { .. } => Self::Question,
-            Subject::Action { action, verdict } => Self::Action {
+            Subject::Action { action, verdict, rollback } => Self::Action {
                 tool: action.tool.clone(),
                 target: action.target.clone(),
                 class: action.class,
@@ -105,6 +114,7 @@ impl From<&Subject> for SubjectSummary {
                 changes: action.changes.iter().map(|change| change.field.clone()).collect(),
                 verdict: verdict.hash(),
                 policy: verdict.policy,
+                rollback: rollback.as_ref().map(Call::hash),
             },
         }
     }
@@ -114,11 +124,4 @@ fn field_names(action: &Action) -> Vec<String> {
     let names: BTreeSet<&String> =
         action.fields.as_object().into_iter().flat_map(serde_json::Map::keys).collect();
     names.into_iter().cloned().collect()
-}
-
-impl ApprovalSummary {
-    /// The users who may not vote.
-    pub fn excluded(&self) -> Vec<PersonId> {
-        self.requester.iter().chain(&self.author).cloned().collect()
-    }
 }

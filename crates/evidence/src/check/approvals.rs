@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::approval::Consumed;
+use domain::approval::{Consumed, action_subject};
 use domain::{
-    ApprovalId, ApprovalRequirement, ApprovalStatus, Digest, Event, EventBody, PersonId, Timestamp, Verdict,
-    Vote,
+    ApprovalId, ApprovalRequirement, ApprovalStatus, Digest, Event, EventBody, Participants, Timestamp,
+    Verdict, Vote,
 };
 
 use crate::bundle::{ApprovalSummary, EvidenceBundle, SubjectSummary};
@@ -19,9 +19,11 @@ pub(super) struct Request<'a> {
     /// The event that opened the request.
     opened: &'a Event,
     subject: Digest,
+    /// The digest of the declared rollback that the subject includes.
+    rollback: Option<Digest>,
     requirement: &'a ApprovalRequirement,
     verdict: Option<&'a Verdict>,
-    excluded: &'a [PersonId],
+    excluded: &'a Participants,
     sla_at: Timestamp,
     expires_at: Timestamp,
     votes: Vec<&'a Vote>,
@@ -42,8 +44,13 @@ pub(super) fn check<'a>(
 ) -> Result<Requests<'a>, VerifyError> {
     super::ascending("approvals", bundle.approvals.iter().map(|approval| &approval.id))?;
     let mut requests = Requests::new();
+    let mut participants = Participants::default();
     for event in events {
-        apply(&mut requests, event, bundle)?;
+        participants.add_from(event);
+        if matches!(event.body, EventBody::RunAdmitted { .. }) {
+            participants = participants.with_author(bundle.run.author.as_ref());
+        }
+        apply(&mut requests, event, (bundle, &participants))?;
     }
     for approval in &bundle.approvals {
         let unasked = || VerifyError::NeverAsked { approval: approval.id.clone() };
@@ -61,13 +68,18 @@ pub(super) fn check<'a>(
 fn apply<'a>(
     requests: &mut Requests<'a>,
     event: &'a Event,
-    bundle: &EvidenceBundle,
+    (bundle, participants): (&EvidenceBundle, &Participants),
 ) -> Result<(), VerifyError> {
     match &event.body {
-        EventBody::ApprovalRequested { approval, .. } => open(requests, approval, event, bundle),
-        EventBody::ApprovalVoted { approval, subject, vote, status } => {
-            pending(requests, approval, event)?.count(approval, *subject, vote, *status, event)
+        EventBody::ApprovalRequested { approval, excluded, .. } => {
+            // Every user who shaped the run so far, and no other.
+            if excluded != participants {
+                let what = "list of excluded users";
+                return Err(VerifyError::Approval { what, approval: approval.clone() });
+            }
+            open(requests, approval, event, bundle)
         }
+        EventBody::ApprovalVoted { approval, .. } => pending(requests, approval, event)?.count(event),
         EventBody::ApprovalReminded { approval } => {
             pending(requests, approval, event)?.reminders += 1;
             Ok(())
@@ -82,7 +94,8 @@ fn apply<'a>(
         }
         EventBody::ApprovalWithdrawn { approval, .. } => withdraw(requests, approval, event),
         EventBody::EffectIntended { receipt, verdict, approval, fence, .. } => {
-            let Some(request) = covering(requests, event, verdict, approval.as_ref(), receipt.action)? else {
+            let effect = (verdict, receipt.action, participants);
+            let Some(request) = covering(requests, event, approval.as_ref(), effect)? else {
                 return Ok(());
             };
             request.consumed = Some(Consumed { fence: *fence, at: event.at });
@@ -110,9 +123,15 @@ fn open<'a>(
     if *id != ApprovalId::derive(&bundle.run.key(), number) {
         return Err(impossible());
     }
+    let summary = bundle.approvals.iter().find(|approval| approval.id == *id);
+    let rollback = summary.and_then(|summary| match summary.subject {
+        SubjectSummary::Action { rollback, .. } => rollback,
+        SubjectSummary::Question => None,
+    });
     let request = Request {
         opened: event,
         subject: *subject,
+        rollback,
         requirement,
         verdict: verdict.as_ref(),
         excluded,
@@ -151,25 +170,22 @@ fn withdraw(requests: &mut Requests<'_>, id: &ApprovalId, event: &Event) -> Resu
 
 impl<'a> Request<'a> {
     /// Counts a vote and compares the resulting status with the event.
-    fn count(
-        &mut self,
-        id: &ApprovalId,
-        subject: Digest,
-        vote: &'a Vote,
-        status: ApprovalStatus,
-        event: &Event,
-    ) -> Result<(), VerifyError> {
-        if self.excluded.contains(&vote.person) {
+    fn count(&mut self, event: &'a Event) -> Result<(), VerifyError> {
+        let EventBody::ApprovalVoted { approval: id, subject, vote, status, discounted } = &event.body else {
+            return Ok(());
+        };
+        if self.excluded.role_of(&vote.person).is_some() {
             return Err(VerifyError::Excluded { approval: id.clone(), person: vote.person.clone() });
         }
+        self.votes.retain(|earlier| !(earlier.approve && discounted.contains(&earlier.person)));
         self.votes.push(vote);
         self.status = match (vote.approve, self.approvers() >= self.requirement.people.count()) {
             (false, _) => ApprovalStatus::Rejected,
             (true, true) => ApprovalStatus::Approved,
             (true, false) => ApprovalStatus::Requested,
         };
-        let fits = subject == self.subject
-            && status == self.status
+        let fits = *subject == self.subject
+            && *status == self.status
             && vote.at == event.at
             && vote.at < self.expires_at
             && (event.seq, event.undo) == (self.opened.seq, self.opened.undo);
@@ -178,26 +194,31 @@ impl<'a> Request<'a> {
 
     /// The number of distinct approvers.
     fn approvers(&self) -> usize {
-        let approvals = self.votes.iter().filter(|vote| vote.approve);
-        approvals.map(|vote| &vote.person).collect::<BTreeSet<_>>().len()
+        self.approvers_except(&Participants::default())
+    }
+
+    /// The number of distinct approvers who did not shape the action.
+    fn approvers_except(&self, participants: &Participants) -> usize {
+        let approvers = self.votes.iter().filter(|vote| vote.approve).map(|vote| &vote.person);
+        approvers.filter(|person| participants.role_of(person).is_none()).collect::<BTreeSet<_>>().len()
     }
 
     /// Why this request does not cover an effect, if it does not.
     fn shortfall(
         &self,
         event: &Event,
-        verdict: &Verdict,
         requirement: &ApprovalRequirement,
-        action: Digest,
+        (verdict, action, participants): (&Verdict, Digest, &Participants),
     ) -> Option<&'static str> {
+        let approvers = self.approvers_except(participants);
         let policy = self.verdict.map(|verdict| verdict.policy);
         let conditions = [
             ("it is not approved", self.status == ApprovalStatus::Approved),
-            ("it is for another action", self.subject == action),
+            ("it is for another action", self.subject == action_subject(action, self.rollback)),
             ("it is for another step", (self.opened.seq, self.opened.undo) == (event.seq, event.undo)),
             ("it was given under another policy", policy == Some(verdict.policy)),
             ("it required fewer approvers than the verdict", self.requirement.covers(requirement)),
-            ("too few users approved", self.approvers() >= requirement.people.count()),
+            ("too few users approved", approvers >= requirement.people.count()),
             ("it had expired", event.at < self.expires_at),
         ];
         conditions.into_iter().find(|(_, holds)| !holds).map(|(why, _)| why)
@@ -208,13 +229,12 @@ impl<'a> Request<'a> {
 fn covering<'r, 'a>(
     requests: &'r mut Requests<'a>,
     event: &Event,
-    verdict: &Verdict,
     approval: Option<&ApprovalId>,
-    action: Digest,
+    effect: (&Verdict, Digest, &Participants),
 ) -> Result<Option<&'r mut Request<'a>>, VerifyError> {
     use domain::Ruling;
     let n = event.n;
-    match (&verdict.ruling, approval) {
+    match (&effect.0.ruling, approval) {
         (Ruling::Deny, _) => Err(VerifyError::Denied { n }),
         (Ruling::Allow, None) => Ok(None),
         (Ruling::Allow, Some(_)) => Err(VerifyError::Unasked { n }),
@@ -222,7 +242,7 @@ fn covering<'r, 'a>(
         (Ruling::NeedsApproval(requirement), Some(id)) => {
             let missing = || VerifyError::ApprovalMissing { n, approval: id.clone() };
             let request = requests.get_mut(id).ok_or_else(missing)?;
-            match request.shortfall(event, verdict, requirement, action) {
+            match request.shortfall(event, requirement, effect) {
                 Some(why) => Err(VerifyError::NotCovered { n, approval: id.clone(), why }),
                 None => Ok(Some(request)),
             }
@@ -246,9 +266,7 @@ fn check_record(
         ("subject", approval.subject_hash == request.subject),
         ("verdict", verdict == request.verdict.map(|verdict| (verdict.hash(), verdict.policy))),
         ("requirement", approval.requirement == *request.requirement),
-        ("requester", approval.requester == bundle.run.trigger.requester),
-        ("author", approval.author == bundle.run.author),
-        ("list of excluded users", approval.excluded() == request.excluded),
+        ("list of excluded users", approval.excluded == *request.excluded),
         ("status", approval.status == request.status),
         ("votes", approval.votes.iter().eq(request.votes.iter().copied())),
         ("request time", approval.requested_at == request.opened.at),

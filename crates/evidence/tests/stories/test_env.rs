@@ -108,6 +108,7 @@ impl TestEnv {
             trace: None,
             key: IdempotencyKey::new(&format!("cli:{name}")).unwrap(),
             input: Fingerprint::of(&json!({ "ticket": SECRET })),
+            applied_by: None,
         };
         let stamp = Stamp { op: OpId::new("op-0").unwrap(), now, by: Initiator::new(Cause::User, "rita") };
         let decision = admit(request, &plan, stamp);

@@ -94,6 +94,7 @@ pub(super) async fn start<S: Store>(
             workspace: WorkspaceId::default(),
             trigger_kind: Source::Slack.to_string(),
             by,
+            applied_by: applied.applied_by(),
         }),
     });
     let AcceptResult { run, status, .. } = accepted.await?;

@@ -12,19 +12,18 @@ production if input.run.environment == "prod"
 # Read-only actions are not evaluated. If one were, no rule of this bundle would match, and it would be denied.
 write if input.action.class != "read_only"
 
-# An action of the workflow itself, as opposed to an action that undoes an effect of this run.
-forward if {
+# The call comes from the receipt of the change that is rolled back, and restores the previous state.
+restore if {
 	write
-	not input.step.undo
+	input.action.origin == "recorded_inverse"
 }
 
-undo if {
+# Every other action. A `rollback` that the author of the workflow wrote is a change like any other: it may affect any
+# record.
+change if {
 	write
-	input.step.undo
+	not restore
 }
-
-# The receipt of the original action contains the call that restores the previous state.
-by_inverse if input.action.reversibility == "inverse"
 
 # The effect can be undone, although not always exactly.
 reversible if input.action.reversibility in {"inverse", "compensable"}

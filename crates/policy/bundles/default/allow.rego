@@ -8,25 +8,15 @@ allow contains {
 	"message": "reversible changes are allowed outside production",
 } if {
 	non_production
-	forward
+	change
 	reversible
 	not high_blast_radius
 	not input.action.destructive
 }
 
 allow contains {
-	"rule": "non-prod-undo",
-	"message": "a run may undo its own changes outside production",
-} if {
-	non_production
-	undo
-}
-
-allow contains {
-	"rule": "prod-undo-by-inverse",
+	"rule": "recorded-inverse",
 	"message": "this restores the state from before the run",
 } if {
-	production
-	undo
-	by_inverse
+	restore
 }

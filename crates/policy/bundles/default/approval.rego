@@ -13,21 +13,7 @@ needs_approval contains {
 	"groups": [],
 } if {
 	production
-	forward
-}
-
-# The recorded inverse restores the previous state and was approved with the original change. Every other compensation
-# is a change of its own.
-needs_approval contains {
-	"rule": "prod-undo",
-	"message": "this compensates for a change in production with another change",
-	"tier": input.step.blast_radius,
-	"people": 1,
-	"groups": [],
-} if {
-	production
-	undo
-	not by_inverse
+	change
 }
 
 needs_approval contains {
@@ -38,7 +24,7 @@ needs_approval contains {
 	"groups": [],
 } if {
 	non_production
-	forward
+	change
 	irreversible
 }
 

@@ -11,6 +11,7 @@ small_change := {
 		"tool": "servicenow.update",
 		"connector": "servicenow",
 		"operation": "update",
+		"origin": "forward",
 		"contract": 1,
 		"class": "compare_and_set",
 		"reversibility": "inverse",
@@ -106,29 +107,39 @@ test_destructive_change_in_dev_needs_two_approvers if {
 	[{"tier": "high", "people": 2}] == demands with input as here
 }
 
-# non-prod-undo
+# recorded-inverse
 
-test_undo_in_staging_is_allowed if {
-	here := changed({"run": {"environment": "staging"}, "step": {"undo": true}, "action": {"reversibility": "irreversible"}})
-	allowed_by == {"non-prod-undo"} with input as here
-	approval_rules == set() with input as here
+# The parts of the input during a rollback.
+rollback(origin) := {"step": {"undo": true}, "action": {"origin": origin}}
+
+test_recorded_inverse_is_allowed_everywhere if {
+	every environment in ["dev", "staging", "prod"] {
+		here := changed(object.union(rollback("recorded_inverse"), {"run": {"environment": environment}}))
+		allowed_by == {"recorded-inverse"} with input as here
+		approval_rules == set() with input as here
+	}
 }
 
-# prod-undo-by-inverse
+# A rollback that the author of the workflow wrote is a change like any other, although its tool records an inverse.
 
-test_undo_by_inverse_in_prod_is_allowed if {
-	here := changed(object.union(in_prod, {"step": {"undo": true}}))
-	allowed_by == {"prod-undo-by-inverse"} with input as here
-	approval_rules == set() with input as here
-}
-
-# prod-undo
-
-test_compensation_in_prod_needs_one_approver if {
-	here := changed(object.union(in_prod, {"step": {"undo": true}, "action": {"reversibility": "compensable"}}))
-	approval_rules == {"prod-undo"} with input as here
+test_declared_rollback_in_prod_needs_one_approver if {
+	here := changed(object.union(rollback("declared_rollback"), in_prod))
+	approval_rules == {"prod-write"} with input as here
 	allowed_by == set() with input as here
 	[{"tier": "low", "people": 1}] == demands with input as here
+}
+
+test_declared_rollback_in_staging_is_a_change if {
+	here := changed(object.union(rollback("declared_rollback"), {"run": {"environment": "staging"}}))
+	allowed_by == {"non-prod-write"} with input as here
+	approval_rules == set() with input as here
+}
+
+test_irreversible_rollback_in_staging_needs_one_approver if {
+	parts := object.union(rollback("declared_rollback"), {"run": {"environment": "staging"}})
+	here := changed(object.union(parts, {"action": {"origin": "declared_rollback", "reversibility": "irreversible"}}))
+	approval_rules == {"irreversible"} with input as here
+	allowed_by == set() with input as here
 }
 
 # max-writes
@@ -143,10 +154,10 @@ test_change_below_the_limit_is_not_denied if {
 	denied_by == set() with input as here
 }
 
-test_undo_at_the_limit_is_allowed if {
-	here := changed({"caps": {"writes_done": 64}, "step": {"undo": true}})
+test_rollback_at_the_limit_is_allowed if {
+	here := changed(object.union(rollback("recorded_inverse"), {"caps": {"writes_done": 64}}))
 	denied_by == set() with input as here
-	allowed_by == {"non-prod-undo"} with input as here
+	allowed_by == {"recorded-inverse"} with input as here
 }
 
 # Actions that no rule matches.

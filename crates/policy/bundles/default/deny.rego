@@ -2,11 +2,12 @@
 package countersign
 
 # A run that exceeds the tenant's limit of changes is faulty, and an approver of one step does not see how many changes
-# came before it. Undo actions do not count, so a run at its limit can still clean up.
+# came before it. Rollbacks do not count, so a run at its limit can still clean up.
 deny contains {
 	"rule": "max-writes",
 	"message": sprintf("the run has made %d changes; its limit is %d", [input.caps.writes_done, input.caps.writes_max]),
 } if {
-	forward
+	write
+	not input.step.undo
 	input.caps.writes_done >= input.caps.writes_max
 }

@@ -2,7 +2,7 @@
 
 use countersign_policy::{CapUsage, PolicyBundle};
 use domain::plan::Environment::{Dev, Prod, Staging};
-use domain::{BlastRadius, EffectClass, Reversibility, Ruling};
+use domain::{ActionOrigin, BlastRadius, EffectClass, Reversibility, Ruling};
 
 use crate::case::Case;
 use crate::reference_policy;
@@ -18,6 +18,7 @@ fn combinations() -> Vec<Case> {
     cases = varied(&cases, &reversibilities(), |case, kind| case.action.reversibility = kind.clone());
     cases = varied(&cases, &[false, true], |case, flag| case.action.destructive = *flag);
     cases = varied(&cases, &[false, true], |case, flag| case.undo = *flag);
+    cases = varied(&cases, &origins(), |case, origin| case.origin = *origin);
     cases = varied(&cases, &[false, true], |case, flag| case.critical = *flag);
     varied(&cases, &[(0, 0), (0, 1), (63, 64), (64, 64), (65, 64)], |case, (writes_done, writes_max)| {
         case.caps = CapUsage { writes_done: *writes_done, writes_max: *writes_max };
@@ -27,6 +28,10 @@ fn combinations() -> Vec<Case> {
 fn classes() -> [EffectClass; 5] {
     use EffectClass::{CompareAndSet, LookUp, NativeKey, Opaque, ReadOnly};
     [ReadOnly, NativeKey, CompareAndSet, LookUp, Opaque]
+}
+
+fn origins() -> [ActionOrigin; 3] {
+    [ActionOrigin::Forward, ActionOrigin::RecordedInverse, ActionOrigin::DeclaredRollback]
 }
 
 fn reversibilities() -> [Reversibility; 4] {
@@ -47,7 +52,7 @@ fn varied<T>(cases: &[Case], values: &[T], set: impl Fn(&mut Case, &T)) -> Vec<C
 fn verdicts_equal_the_reference_policy() {
     let bundle = PolicyBundle::built_in().unwrap();
     let cases = combinations();
-    assert_eq!(cases.len(), 3 * 3 * 5 * 4 * 2 * 2 * 2 * 5);
+    assert_eq!(cases.len(), 3 * 3 * 5 * 4 * 2 * 2 * 3 * 2 * 5);
     for case in cases {
         assert_eq!(bundle.evaluate(&case.request()).ruling, reference_policy::ruling(&case), "{case:#?}");
     }

@@ -3,8 +3,8 @@
 use countersign_policy::{CapUsage, PolicyRequest, RunContext, StepContext};
 use domain::plan::{Environment, Phase};
 use domain::{
-    Action, BlastRadius, EffectClass, FieldChange, IdempotencyKey, PersonId, Reversibility, StepId, TenantId,
-    ToolName, WorkflowName, WorkspaceId,
+    Action, ActionOrigin, BlastRadius, EffectClass, FieldChange, IdempotencyKey, PersonId, Reversibility,
+    StepId, TenantId, ToolName, WorkflowName, WorkspaceId,
 };
 use serde_json::json;
 
@@ -16,6 +16,7 @@ pub(crate) struct Case {
     pub(crate) blast_radius: BlastRadius,
     pub(crate) critical: bool,
     pub(crate) undo: bool,
+    pub(crate) origin: ActionOrigin,
     pub(crate) attempt: u32,
     pub(crate) tenant: TenantId,
     pub(crate) workspace: WorkspaceId,
@@ -34,6 +35,7 @@ impl Default for Case {
             blast_radius: BlastRadius::Low,
             critical: false,
             undo: false,
+            origin: ActionOrigin::Forward,
             attempt: 1,
             tenant: TenantId::new("acme").unwrap(),
             workspace: WorkspaceId::new("default").unwrap(),
@@ -56,6 +58,7 @@ impl Case {
                 critical: self.critical,
                 phase: Phase::Main,
                 undo: self.undo,
+                origin: self.origin,
                 attempt: self.attempt,
             },
             run: RunContext {

@@ -2,17 +2,19 @@
 //! in either shows as a difference.
 //!
 //! - No rule matches read-only actions.
-//! - A run at its limit of changes is denied further changes. Undo actions do not count.
+//! - A run at its limit of changes is denied further changes. Rollbacks do not count.
 //! - An action with a high blast radius and a destructive action need two approvers in the highest tier, in every
 //!   environment.
-//! - In production every change needs one approver, in the tier of its blast radius. An undo action needs one approver
-//!   too, unless it is the recorded inverse, which is allowed.
-//! - In dev and staging, reversible changes and undo actions are allowed. Irreversible changes need one approver, in the
-//!   tier of their blast radius.
+//! - A recorded inverse is allowed in every environment. A declared rollback is a change.
+//! - In production every change needs one approver, in the tier of its blast radius.
+//! - In dev and staging, reversible changes are allowed. Irreversible changes need one approver, in the tier of their
+//!   blast radius.
 //! - Every other action is denied.
 
 use domain::plan::Environment;
-use domain::{ApprovalRequirement, ApproverCount, BlastRadius, EffectClass, Reversibility, Ruling, Tier};
+use domain::{
+    ActionOrigin, ApprovalRequirement, ApproverCount, BlastRadius, EffectClass, Reversibility, Ruling, Tier,
+};
 
 use crate::case::Case;
 
@@ -27,19 +29,17 @@ pub(crate) fn ruling(case: &Case) -> Ruling {
     if case.blast_radius == BlastRadius::High || case.action.destructive {
         return people(Tier::High, ApproverCount::Two);
     }
-    match (case.undo, case.environment, &case.action.reversibility) {
-        (true, Environment::Dev | Environment::Staging, _)
-        | (true, Environment::Prod, Reversibility::Inverse)
-        | (
-            false,
-            Environment::Dev | Environment::Staging,
-            Reversibility::Inverse | Reversibility::Compensable,
-        ) => Ruling::Allow,
-        (_, Environment::Prod, _)
-        | (false, Environment::Dev | Environment::Staging, Reversibility::Irreversible(_)) => {
+    if case.origin == ActionOrigin::RecordedInverse {
+        return Ruling::Allow;
+    }
+    match (case.environment, &case.action.reversibility) {
+        (Environment::Prod, _) | (_, Reversibility::Irreversible(_)) => {
             people(tier(case.blast_radius), ApproverCount::One)
         }
-        (false, Environment::Dev | Environment::Staging, Reversibility::NoEffect) => Ruling::Deny,
+        (Environment::Dev | Environment::Staging, Reversibility::Inverse | Reversibility::Compensable) => {
+            Ruling::Allow
+        }
+        (Environment::Dev | Environment::Staging, Reversibility::NoEffect) => Ruling::Deny,
     }
 }
 

@@ -48,9 +48,11 @@ fn approved_by(approval: &Approval) -> Option<String> {
 }
 
 fn excluded(approval: &Approval) -> Option<String> {
-    let requester = approval.requester.as_ref().map(|person| format!("{person} (requested the run)"));
-    let author = approval.author.as_ref().map(|person| format!("{person} (wrote the workflow)"));
-    let who: Vec<_> = requester.into_iter().chain(author).collect();
+    let who: Vec<_> = approval
+        .excluded
+        .iter()
+        .map(|participant| format!("{} ({})", participant.person, text::participation(participant.role)))
+        .collect();
     (!who.is_empty()).then(|| format!("Cannot approve: {}", names(&who.join(", "))))
 }
 

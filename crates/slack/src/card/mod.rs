@@ -3,11 +3,12 @@
 //! From top to bottom the card shows:
 //! 1. a headline: status, environment, workflow
 //! 2. workflow, environment, step and run
-//! 3. the proposed action, its changes, and why approval is needed; or the workflow's question ([`subject`])
-//! 4. whether it can be undone, what happens if it is interrupted, its maximum cost, and the hash
-//! 5. who must approve, who has approved, and who cannot ([`approvers`])
-//! 6. when it was requested, is due, and expires
-//! 7. the buttons Approve and Reject; once decided, the outcome instead
+//! 3. an earlier attempt with an unknown outcome, and an earlier rejection
+//! 4. the proposed action, its changes, its declared rollback, and why approval is needed; or the workflow's question ([`subject`])
+//! 5. whether it can be undone, what happens if it is interrupted, its maximum cost, and the hash
+//! 6. who must approve, who has approved, and who cannot ([`approvers`])
+//! 7. when it was requested, is due, and expires
+//! 8. the buttons Approve and Reject; once decided, the outcome instead
 //!
 //! [`text`] has the wording of the domain's values, [`mod@reject_modal`] the modal that asks for a reason. [`reminder`] and
 //! [`escalation`] are messages in the thread of the card. A card depends only on the approval: rendering it twice gives the same message. The
@@ -31,6 +32,9 @@ use crate::escape::{self, TextLimit};
 pub use button_token::{ButtonToken, InvalidButtonToken};
 pub use reject_modal::{CALLBACK_ID, REASON_BLOCK, REASON_INPUT, reject_error, reject_modal};
 
+/// The reason of an earlier rejection.
+const HISTORY_UNITS_MAX: usize = 300;
+
 /// The `action_id` of the Approve button.
 pub const APPROVE: &str = "countersign.approve";
 /// The `action_id` of the Reject button.
@@ -39,6 +43,7 @@ pub const REJECT: &str = "countersign.reject";
 /// The `text` and `blocks` of the message for `approval`.
 pub fn render(approval: &Approval) -> Value {
     let mut blocks = vec![block::header(&title(approval)), block::fields(&location(approval))];
+    blocks.extend(history(approval));
     blocks.extend(subject::blocks(&approval.subject, approval.undo));
     blocks.push(block::fields(&risk(approval)));
     blocks.push(block::section(&approvers::required(approval)));
@@ -95,6 +100,26 @@ fn location(approval: &Approval) -> [(&'static str, String); 4] {
         ("Step", format!("{} (step {})", approval.step, u32::from(approval.seq.0) + 1)),
         ("Run", approval.run.to_string()),
     ]
+}
+
+/// What happened before this request, which the approver must know.
+fn history(approval: &Approval) -> Option<Value> {
+    let attempted = approval
+        .attempted_at
+        .map(|at| format!("This action may already have happened: it was attempted at {}.", text::utc(at)));
+    let rejected = approval.rejected.as_ref().map(|rejection| {
+        let reason = match escape::line(&rejection.reason, TextLimit::plain(HISTORY_UNITS_MAX)) {
+            reason if reason.is_empty() => "no reason given".to_owned(),
+            reason => reason,
+        };
+        format!(
+            "An earlier request was rejected by {} at {}: {reason}",
+            rejection.by,
+            text::utc(rejection.at)
+        )
+    });
+    let lines: Vec<_> = attempted.into_iter().chain(rejected).collect();
+    (!lines.is_empty()).then(|| block::section(&format!("Before this request\n{}", lines.join("\n"))))
 }
 
 fn risk(approval: &Approval) -> Vec<(&'static str, String)> {

@@ -1,5 +1,6 @@
 //! The subject of an approval: the proposed action with its changes, or the workflow's question.
 
+use domain::plan::Call;
 use domain::{Action, FieldChange, Reason, Subject};
 use serde_json::Value;
 
@@ -14,6 +15,9 @@ const CHANGES_MAX: usize = 12;
 
 const TARGET_UNITS_MAX: usize = 400;
 
+/// The fields of a declared rollback.
+const ROLLBACK_UNITS_MAX: usize = 900;
+
 /// All reasons together; a policy message has at most 256 characters.
 const REASONS_UNITS_MAX: usize = 1_300;
 
@@ -26,9 +30,10 @@ pub(super) fn blocks(subject: &Subject, undo: bool) -> Vec<Value> {
             let message = escape::text(message, TextLimit::hashed(QUESTION_UNITS_MAX));
             vec![block::section(&format!("Question from the workflow\n{message}"))]
         }
-        Subject::Action { action, verdict } => {
+        Subject::Action { action, verdict, rollback } => {
             let mut blocks = vec![block::section(&summary(action, undo))];
             blocks.extend(changes(action));
+            blocks.extend(rollback.as_ref().map(declared_rollback));
             blocks.extend(rationale(&verdict.reasons));
             blocks
         }
@@ -40,6 +45,12 @@ fn summary(action: &Action, undo: bool) -> String {
     let destroys = if action.destructive { "\nThis action is destructive." } else { "" };
     let target = escape::line(&action.target, TextLimit::hashed(TARGET_UNITS_MAX));
     format!("{prefix}{} on {target}{destroys}", action.tool)
+}
+
+/// The rollback that the workflow declares. Its expressions are evaluated, and it is approved, only when it is needed.
+fn declared_rollback(call: &Call) -> Value {
+    let fields = escape::line(&call.with.to_string(), TextLimit::hashed(ROLLBACK_UNITS_MAX));
+    block::section(&format!("Declared rollback, if the run fails later\n{} with {fields}", call.tool))
 }
 
 /// The changed fields. If the tool does not know them, its arguments.

@@ -1,11 +1,13 @@
 //! The texts of a card. Two complete cards are compared with `tests/cards/*.json`.
 
 use domain::approval::{Channel, Consumed};
-use domain::plan::{Environment, OnReject};
+use domain::plan::{Call, Environment, OnReject};
+use domain::record::Rejection;
 use domain::{
     Action, Approval, ApprovalId, ApprovalRequirement, ApprovalStatus, ApproverCount, Digest, EffectClass,
-    Fence, FieldChange, GroupName, IdempotencyKey, Millis, PersonId, Reason, Reversibility, Ruling, RunId,
-    RunKey, StepId, StepSeq, Subject, TenantId, Tier, Timestamp, ToolName, Verdict, Vote, WorkflowName,
+    Fence, FieldChange, GroupName, IdempotencyKey, Millis, ParticipantRole, Participants, PersonId, Reason,
+    Reversibility, Ruling, RunId, RunKey, StepId, StepSeq, Subject, TenantId, Tier, Timestamp, ToolName,
+    Verdict, Vote, WorkflowName,
 };
 use serde_json::{Value, json};
 
@@ -65,10 +67,15 @@ fn about(action: Action) -> Approval {
         step: StepId::new("assign").unwrap(),
         seq: StepSeq(1),
         undo: false,
-        subject: Subject::Action { action: Box::new(action), verdict: verdict() },
+        subject: Subject::Action { action: Box::new(action), verdict: verdict(), rollback: None },
         requirement,
-        requester: Some(PersonId::new("rita").unwrap()),
-        author: Some(PersonId::new("alan").unwrap()),
+        excluded: excluded(&[
+            ("rita", ParticipantRole::Requester),
+            ("alan", ParticipantRole::Author),
+            ("dora", ParticipantRole::Applier),
+        ]),
+        attempted_at: None,
+        rejected: None,
         on_reject: OnReject::Fail,
         status: ApprovalStatus::Requested,
         votes: vec![vote("anna", true, "")],
@@ -80,6 +87,14 @@ fn about(action: Action) -> Approval {
         consumed: None,
         revision: 2,
     }
+}
+
+fn excluded(participants: &[(&str, ParticipantRole)]) -> Participants {
+    let mut excluded = Participants::default();
+    for (person, role) in participants {
+        excluded.add(PersonId::new(person).unwrap(), *role);
+    }
+    excluded
 }
 
 fn vote(person: &str, approve: bool, reason: &str) -> Vote {
@@ -232,11 +247,14 @@ fn largest() -> Approval {
     approval.id = ApprovalId::new(&id).unwrap();
     approval.workflow = WorkflowName::new(&id).unwrap();
     approval.step = StepId::new(&id).unwrap();
-    approval.requester = Some(PersonId::new(&id).unwrap());
-    approval.author = approval.requester.clone();
+    approval.excluded = excluded(&[(&id, ParticipantRole::Requester)]);
+    approval.attempted_at = Some(NOON);
+    approval.rejected = Some(Rejection { by: PersonId::new(&id).unwrap(), at: NOON, reason: long.clone() });
     approval.requirement.groups = vec![group; 100];
     approval.votes = vec![vote(&id, true, &long); 20];
-    approval.subject = Subject::Action { action: Box::new(action), verdict };
+    let with = json!({ "path": long });
+    let rollback = Some(Call { tool: ToolName::new("http.request").unwrap(), with });
+    approval.subject = Subject::Action { action: Box::new(action), verdict, rollback };
     approval
 }
 
@@ -267,9 +285,9 @@ fn largest_card_fits_and_says_what_is_missing() {
     approval.status = ApprovalStatus::Rejected;
     assert_fits(&render(&approval));
     assert_fits(&render(&question(&"<\u{200b}>".repeat(10_000))));
-    let Subject::Action { action, verdict } = approval.subject.clone() else { panic!("an action") };
+    let Subject::Action { action, verdict, rollback } = approval.subject.clone() else { panic!("an action") };
     let blind = Action { changes: Vec::new(), fields: json!("<".repeat(100_000)), ..*action };
-    approval.subject = Subject::Action { action: Box::new(blind), verdict };
+    approval.subject = Subject::Action { action: Box::new(blind), verdict, rollback };
     assert_fits(&render(&approval));
 }
 

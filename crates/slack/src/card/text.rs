@@ -1,7 +1,7 @@
 //! The wording of the domain's values on a card.
 
 use domain::plan::OnReject;
-use domain::{ApprovalStatus, ApproverCount, EffectClass, Reversibility, Tier, Timestamp};
+use domain::{ApprovalStatus, ApproverCount, EffectClass, ParticipantRole, Reversibility, Tier, Timestamp};
 
 use crate::escape::{self, TextLimit};
 
@@ -15,6 +15,17 @@ pub(super) fn status(status: ApprovalStatus) -> &'static str {
         ApprovalStatus::Rejected => "Rejected",
         ApprovalStatus::Expired => "Expired",
         ApprovalStatus::Canceled => "Withdrawn",
+    }
+}
+
+pub(super) fn participation(role: ParticipantRole) -> &'static str {
+    match role {
+        ParticipantRole::Requester => "requested the run",
+        ParticipantRole::Author => "wrote the workflow",
+        ParticipantRole::Applier => "applied the workflow",
+        ParticipantRole::Signaler => "sent an event to the run",
+        ParticipantRole::Resumer => "resumed the run",
+        ParticipantRole::Canceler => "canceled or rolled back the run",
     }
 }
 

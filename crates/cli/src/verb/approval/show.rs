@@ -41,15 +41,31 @@ fn text(approval: &Approval) -> String {
         status_text(approval),
         approval.subject_hash,
     );
+    for line in history(approval) {
+        push_line(&mut text, &line);
+    }
     match &approval.subject {
         Subject::Question { message } => push_line(&mut text, &format!("question {message}")),
-        Subject::Action { action, verdict } => {
+        Subject::Action { action, verdict, rollback } => {
             push_line(&mut text, &action_text(action));
+            if let Some(call) = rollback {
+                push_line(&mut text, &format!("rollback {} with {}", call.tool, call.with));
+            }
             push_line(&mut text, &reasons_text(verdict));
         }
     }
     push_line(&mut text, &approvers_text(approval));
     text
+}
+
+/// What happened before this request.
+fn history(approval: &Approval) -> impl Iterator<Item = String> {
+    let attempted = approval.attempted_at.as_ref();
+    let attempted = attempted.map(|at| format!("warning  the action may already have happened at {at}"));
+    let rejected = approval.rejected.as_ref().map(|rejection| {
+        format!("warning  rejected before by {} at {}: {}", rejection.by, rejection.at, rejection.reason)
+    });
+    attempted.into_iter().chain(rejected)
 }
 
 fn status_text(approval: &Approval) -> String {

@@ -1,0 +1,121 @@
+//! Participants: the users whose input shaped a run.
+//!
+//! Separation of duties: a participant may not approve the run's actions. The events of the run name every participant
+//! except the author of the workflow, so an auditor can derive the same list from the evidence.
+
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+
+use crate::event::{Event, EventBody};
+use crate::id::PersonId;
+use crate::initiator::{Cause, Initiator};
+
+/// A user whose input shaped a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Participant {
+    /// The user.
+    pub person: PersonId,
+    /// What the user did first.
+    pub role: ParticipantRole,
+}
+
+/// What a participant did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum ParticipantRole {
+    /// Requested the run.
+    Requester,
+    /// Wrote the workflow.
+    Author,
+    /// Applied the version of the workflow.
+    Applier,
+    /// Sent an event whose payload the run can read.
+    Signaler,
+    /// Resumed the run, and so asked for another attempt.
+    Resumer,
+    /// Canceled the run or requested its rollback.
+    Canceler,
+}
+
+impl ParticipantRole {
+    /// The role as a noun.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// The participants of a run, each once, with their first role.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Participants(Vec<Participant>);
+
+impl Participants {
+    /// Adds a user, unless the user is a participant already.
+    pub fn add(&mut self, person: PersonId, role: ParticipantRole) {
+        if self.role_of(&person).is_none() {
+            self.0.push(Participant { person, role });
+        }
+    }
+
+    /// Adds the users whose input `event` records.
+    pub fn add_from(&mut self, event: &Event) {
+        if let EventBody::RunAdmitted { trigger, .. } = &event.body {
+            self.add_each(trigger.requester.as_ref(), ParticipantRole::Requester);
+            self.add_each(trigger.applied_by.as_ref(), ParticipantRole::Applier);
+        }
+        let person = user(&event.by).filter(|_| event.by.cause == Cause::User);
+        if let (Some(role), Some(person)) = (role(&event.body), person) {
+            self.add(person, role);
+        }
+    }
+
+    pub(crate) fn add_each(&mut self, person: Option<&PersonId>, role: ParticipantRole) {
+        if let Some(person) = person {
+            self.add(person.clone(), role);
+        }
+    }
+
+    /// The same, with the author of the workflow.
+    #[must_use]
+    pub fn with_author(mut self, author: Option<&PersonId>) -> Self {
+        self.add_each(author, ParticipantRole::Author);
+        self
+    }
+
+    /// The role of `person`, if the user is a participant.
+    pub fn role_of(&self, person: &PersonId) -> Option<ParticipantRole> {
+        self.0.iter().find(|participant| participant.person == *person).map(|participant| participant.role)
+    }
+
+    /// Every participant, in the order of their first input.
+    pub fn iter(&self) -> std::slice::Iter<'_, Participant> {
+        self.0.iter()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The role that the cause of an event has, if its input shapes what the run does.
+fn role(body: &EventBody) -> Option<ParticipantRole> {
+    match body {
+        EventBody::EventDelivered { .. } | EventBody::EventBuffered { .. } => Some(ParticipantRole::Signaler),
+        EventBody::RunResumed { .. } => Some(ParticipantRole::Resumer),
+        EventBody::RollbackStarted { .. } | EventBody::CancelRequested { .. } => {
+            Some(ParticipantRole::Canceler)
+        }
+        _ => None,
+    }
+}
+
+/// The user that `by` names, if a user caused the event.
+pub(crate) fn user(by: &Initiator) -> Option<PersonId> {
+    match by.cause {
+        Cause::User | Cause::Approval => PersonId::new(&by.id).ok(),
+        Cause::System | Cause::Timeout | Cause::Policy | Cause::Webhook => None,
+    }
+}
