@@ -126,7 +126,7 @@ async fn operator_runs_a_server_on_aws_from_first_key_to_backout() {
     let name = workers["workers"][0]["worker"].as_str().unwrap();
     let (code, gone) = operator.run(&format!("worker drain {name} --reason release --aws"));
     assert_eq!(
-        (code, &gone["status"], &gone["finished"]),
+        (code, &gone["status"], &gone["drained"]),
         (Some(0), &"stopped".into(), &true.into()),
         "{gone}"
     );

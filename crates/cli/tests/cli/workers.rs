@@ -57,7 +57,7 @@ fn drained_worker_finishes_its_step_and_stops() {
         (&"succeeded".into(), &"ready".into())
     );
     assert_eq!(
-        (&the_worker(&env)["status"], &the_worker(&env)["finished"]),
+        (&the_worker(&env)["status"], &the_worker(&env)["drained"]),
         (&"stopped".into(), &true.into())
     );
     env.run("worker list").expect(0).prints("no workers");

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use domain::approval::Consumed;
 use domain::plan::{Call, OnReject};
-use domain::record::Rejection;
 use domain::{
     Action, Approval, ApprovalId, ApprovalRequirement, ApprovalStatus, Digest, EffectClass, Participants,
     Reversibility, StepId, StepSeq, Subject, Timestamp, ToolName, Vote,
@@ -26,12 +25,6 @@ pub struct ApprovalSummary {
     pub requirement: ApprovalRequirement,
     /// The users who may not vote, with what each of them did.
     pub excluded: Participants,
-    /// When the action was first attempted, if it may already have happened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attempted_at: Option<Timestamp>,
-    /// The last rejection of the step's action, if it was requested again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rejected: Option<Rejection>,
     pub on_reject: OnReject,
     pub status: ApprovalStatus,
     /// In chronological order.
@@ -85,8 +78,6 @@ impl From<&Approval> for ApprovalSummary {
             subject: SubjectSummary::from(&approval.subject),
             requirement: approval.requirement.clone(),
             excluded: approval.excluded.clone(),
-            attempted_at: approval.attempted_at,
-            rejected: approval.rejected.clone(),
             on_reject: approval.on_reject,
             status: approval.status,
             votes: approval.votes.clone(),

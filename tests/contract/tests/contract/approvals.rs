@@ -75,7 +75,7 @@ async fn unknown_user_cannot_decide() {
         let reply = env.json(&Method::PUT, admin, "/tenant", &body).await;
         assert_eq!(reply.status, 200, "{}", reply.text());
     };
-    settle(json!({ "grace": {}, "Anna": {} }), json!(null)).await;
+    settle(json!({ "grace": {}, "hanna": {} }), json!(null)).await;
     let path = format!("/approvals/{}/approve", env.acme.runs.approval);
     let refused = env.post(key, &path, &json!({})).await;
     assert_eq!(refused.status_and_code(), (403, "APPROVAL_REFUSED".to_owned()));

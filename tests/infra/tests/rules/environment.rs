@@ -82,7 +82,7 @@ const PROGRAMS: [Program; 5] = [
         sources: &[
             "crates/cli/src/verb/serve",
             "crates/cli/src/http_server",
-            "crates/cli/src/aws.rs",
+            "crates/cli/src/any_store/aws.rs",
             STORE_CONFIG,
         ],
     },
