@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use domain::plan::{Environment, PlannedStep};
+use domain::plan::{Environment, PlannedStep, Undo};
 use domain::{
-    Action, ApprovalRequirement, BlastRadius, Digest, Plan, Ruling, StepId, TenantId, ToolName, Verdict,
-    WorkflowName,
+    Action, ApprovalRequirement, BlastRadius, Digest, Plan, Ruling, StepId, StepSeq, TenantId, ToolName,
+    Verdict, WorkflowName,
 };
 use engine::{EvaluatedAction, StepForecast, TenantBundle, TenantPolicy};
 use serde::{Deserialize, Serialize};
@@ -181,7 +181,8 @@ pub struct ExplainResult {
     pub plan: Digest,
     /// The evaluated policy.
     pub policy: PolicyRef,
-    /// The result for each requested step, in the order of the workflow.
+    /// The result for each requested step, in the order of the workflow. The rollback that the workflow declares for a
+    /// step follows it.
     pub steps: Vec<ExplainedStep>,
 }
 
@@ -198,7 +199,12 @@ impl ExplainResult {
     pub fn new(plan: &Plan, explained: &engine::DryRun, in_request: bool) -> Self {
         let policy = &explained.counting;
         let origin = if in_request { PolicyOrigin::Request } else { PolicyOrigin::new(policy) };
-        let steps = plan.steps.iter().zip(&explained.steps);
+        let steps = (0_u16..).map(StepSeq).zip(&plan.steps).zip(&explained.steps);
+        let with_rollback = |((seq, step), forecast): ((StepSeq, &PlannedStep), &StepForecast)| {
+            let rollback =
+                explained.rollbacks.get(&seq).map(|rollback| ExplainedStep::rollback(step, rollback));
+            std::iter::once(ExplainedStep::new(step, forecast)).chain(rollback)
+        };
         Self {
             tenant: policy.tenant.tenant.clone(),
             workflow: plan.workflow.clone(),
@@ -206,7 +212,7 @@ impl ExplainResult {
             environment: enum_name(&plan.environment),
             plan: plan.hash(),
             policy: PolicyRef { hash: policy.hash(), origin },
-            steps: steps.map(|(step, forecast)| ExplainedStep::new(step, forecast)).collect(),
+            steps: steps.flat_map(with_rollback).collect(),
         }
     }
 }
@@ -217,6 +223,9 @@ pub struct ExplainedStep {
     #[schema(value_type = String)]
     pub id: StepId,
     pub tool: String,
+    /// Whether this is the rollback that the workflow declares for the step.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rollback: bool,
     /// `evaluated`, or the reason why the policy is not evaluated: `no_effect`, `wait`, `approval_gate`,
     /// `missing_outputs`, `missing_values`, `refused`, `timed_out`.
     pub outcome: String,
@@ -258,6 +267,7 @@ impl ExplainedStep {
         let plain = |outcome: &str| Self {
             id: step.id.clone(),
             tool: tool(&step.work).to_owned(),
+            rollback: false,
             outcome: outcome.to_owned(),
             ruling: None,
             verdict: None,
@@ -282,6 +292,14 @@ impl ExplainedStep {
             StepForecast::OutOfTime => plain("timed_out"),
             StepForecast::Evaluated(evaluated) => plain("evaluated").with_verdict(evaluated),
         }
+    }
+
+    fn rollback(step: &PlannedStep, forecast: &StepForecast) -> Self {
+        let tool = match &step.rollback {
+            Some(Undo::Call(call)) => call.tool.to_string(),
+            Some(Undo::Auto) | None => String::new(),
+        };
+        Self { tool, rollback: true, ..Self::new(step, forecast) }
     }
 
     fn with_verdict(self, EvaluatedAction { action, verdict, explanation }: &EvaluatedAction) -> Self {

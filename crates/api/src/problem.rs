@@ -18,7 +18,7 @@ const RETRY_AFTER_SECS: &str = "2";
 pub const PENDING: &str = "RUN_PENDING";
 
 /// Every error code with its meaning. `docs/api.md` has the same table.
-pub const CODES: [(&str, &str); 35] = [
+pub const CODES: [(&str, &str); 36] = [
     ("BAD_REQUEST", "the request is invalid; `detail` gives the reason"),
     ("WORKFLOW_INVALID", "the workflow file is invalid; `location` gives the line and the column"),
     ("POLICY_INVALID", "the policy is invalid; `location` gives the file, the line and the column"),
@@ -60,6 +60,7 @@ pub const CODES: [(&str, &str); 35] = [
     ("RUN_NOT_STARTED", "the event was stored but started no run; `detail` gives the reason"),
     (PENDING, "the event was stored and waits for a worker or for its concurrency key"),
     ("WORKFLOW_NOT_NEWER", "this version, or a later one, is in use with other content"),
+    ("AUTHOR_UNKNOWN", "the author of the workflow is not in the `people` of the tenant"),
     ("IDEMPOTENCY_EXPIRED", "the external system may no longer remember the idempotency key"),
     ("POLICY_DENIED", "the policy denies the action"),
     ("TENANT_CHANGED", "the settings of the tenant changed since the given `revision`"),
@@ -259,6 +260,7 @@ impl From<Refusal> for ApiError {
                 "correct the event or the workflow, which `detail` names, and send the event again"
             }
             (_, Code::WorkflowNotNewer) => "increase `version` and apply the workflow again",
+            (_, Code::AuthorUnknown) => "correct `author`, or add the user to the `people` of the tenant",
             (_, Code::RunTerminalState) => {
                 "a finished run cannot change; use `undo` to roll back its effects"
             }

@@ -48,6 +48,8 @@ pub enum Code {
     RunNotStarted,
     /// The applied version of the workflow is not older.
     WorkflowNotNewer,
+    /// The author of the workflow is not a user of the tenant.
+    AuthorUnknown,
     /// The external system no longer remembers the idempotency key.
     IdempotencyExpired,
     /// The user may not vote on this approval.
@@ -257,6 +259,14 @@ pub enum Refusal {
         /// The rejected version.
         version: u32,
     },
+    /// The author is not in the tenant's directory, so that the exclusion of the author would exclude no user.
+    #[error("author `{author}` of workflow {workflow} is not in the tenant's `people`")]
+    UnknownAuthor {
+        /// The workflow.
+        workflow: WorkflowName,
+        /// The author.
+        author: PersonId,
+    },
     /// The command needs another state of the current step.
     #[error("the command needs {expected}")]
     WrongState {
@@ -285,6 +295,7 @@ impl Refusal {
             Self::InvalidConcurrencyKey { .. } => Code::ConcurrencyKeyInvalid,
             Self::NotStarted { .. } => Code::RunNotStarted,
             Self::WorkflowNotNewer { .. } => Code::WorkflowNotNewer,
+            Self::UnknownAuthor { .. } => Code::AuthorUnknown,
             Self::NotApprover { .. } => Code::ApprovalRefused,
             Self::NoVerdict { .. } => Code::PolicyDenied,
             Self::Run(_)

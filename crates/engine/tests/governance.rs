@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use countersign_engine::{AdvanceLimits, Engine, StartRun, VoteRequest};
-use domain::tenant::Caps;
+use countersign_engine::{AdvanceLimits, Engine, EngineError, StartRun, VoteRequest};
+use domain::tenant::{Caps, Person};
 use domain::{
     Approval, ApprovalStatus, Cause, Digest, Initiator, Job, Live, Millis, QueueName, Refusal, RunKey,
     RunStatus, Subject, Tenant,
@@ -52,10 +52,7 @@ impl TestEnv {
         testkit::approvals(&self.engine, &self.run).await
     }
 
-    async fn approve(
-        &self,
-        person: &str,
-    ) -> Result<domain::command::VoteResult, countersign_engine::EngineError> {
+    async fn approve(&self, person: &str) -> Result<domain::command::VoteResult, EngineError> {
         testkit::approve(&self.engine, &self.run, person).await
     }
 
@@ -86,7 +83,7 @@ async fn production_needs_a_second_person() {
     assert_eq!(env.advance().await, RunStatus::WaitingApproval);
     assert_eq!(env.writes(), 0);
     let refused = env.approve("ada").await;
-    assert!(matches!(refused, Err(countersign_engine::EngineError::Refused(Refusal::NotApprover { .. }))));
+    assert!(matches!(refused, Err(EngineError::Refused(Refusal::NotApprover { .. }))));
 
     env.approve("grace").await.unwrap();
     assert_eq!(env.advance().await, RunStatus::WaitingApproval, "the second step asks on its own");
@@ -368,7 +365,7 @@ version: 1
     let by = Initiator::new(Cause::User, "ada@corp");
     let request = StartRun { by, ..testkit::request(&env.engine, &source, "another") };
     let refused = env.engine.admission().start(request).await;
-    assert!(matches!(refused, Err(countersign_engine::EngineError::NotAPerson { .. })));
+    assert!(matches!(refused, Err(EngineError::NotAPerson { .. })));
 }
 
 /// A store in which the other run ends directly after its receipt was read.
@@ -477,4 +474,36 @@ async fn declared_rollback_in_prod_needs_its_own_approval() {
     env.approve("grace").await.unwrap();
     assert_eq!(env.advance().await, RunStatus::FailedTerminal);
     assert_eq!(env.writes(), 2);
+}
+
+#[tokio::test]
+async fn author_outside_the_directory_is_refused() {
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    env.settle(|tenant| drop(tenant.people.insert("alan".parse().unwrap(), Person::default()))).await;
+    let handle = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));
+    let by = |author: &str| {
+        let source = format!("workflow: authored\nversion: 1\nauthor: {author}\n{TWO_SETS}");
+        testkit::plan(&env.engine, &source)
+    };
+    let refused = handle.apply(&by("stranger")).await;
+    assert!(matches!(&refused, Err(EngineError::Refused(Refusal::UnknownAuthor { .. }))), "{refused:?}");
+    handle.apply(&by("Alan")).await.unwrap();
+}
+
+#[tokio::test]
+async fn user_who_applied_a_workflow_cannot_approve_its_runs() {
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let grace = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "Grace"));
+    let source = format!("workflow: applied\nversion: 1\nenvironment: prod\n{TWO_SETS}");
+    grace.apply(&testkit::plan(&env.engine, &source)).await.unwrap();
+    let ada = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));
+    let started =
+        ada.start(&"applied".parse().unwrap(), "k2".parse().unwrap(), "test", None, json!({})).await;
+    let run = started.unwrap().run;
+    assert_eq!(env.walk_of(&run).await, RunStatus::WaitingApproval);
+    for person in ["grace", "ADA"] {
+        let refused = testkit::approve(&env.engine, &run, person).await;
+        assert!(matches!(refused, Err(EngineError::Refused(Refusal::NotApprover { .. }))), "{person}");
+    }
+    testkit::approve(&env.engine, &run, "ben").await.unwrap();
 }

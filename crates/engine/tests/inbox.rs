@@ -121,7 +121,7 @@ async fn the_same_key_with_other_content_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn what_nobody_wants_starts_nothing() {
+async fn unmatched_event_starts_nothing() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     apply(&engine, "changes", 1, "{ servicenow: { table: change_request } }").await.unwrap();

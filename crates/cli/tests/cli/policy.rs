@@ -253,3 +253,27 @@ fn altered_policy_denies_everything() {
     let explained = env.run_with("policy explain workflow.yaml --step post --input", input).expect(0);
     explained.prints("denied").prints("have another hash");
 }
+
+const DECLARED_ROLLBACK: &str = "
+workflow: move
+version: 1
+environment: prod
+steps:
+  - id: move
+    tool: servicenow.update
+    with: { table: incident, sys_id: 9d385017c611228701d22104cc95c371, fields: { urgency: 1 } }
+    rollback:
+      tool: servicenow.update
+      with: { table: incident, sys_id: '${ trigger.other }', fields: { urgency: 3 } }
+";
+
+#[test]
+fn explain_lists_the_declared_rollback() {
+    let env = TestEnv::new();
+    env.write("workflow.yaml", DECLARED_ROLLBACK);
+    let input = r#"{"other":"46d44a5dc0a8010e0000d1c4c4d4a5d0"}"#;
+    let answer = env.run_with("policy explain workflow.yaml --input", input).expect(0);
+    answer
+        .prints("move, rollback (servicenow.update)\n  needs approval by one person")
+        .prints("incident/46d44a5dc0a8010e0000d1c4c4d4a5d0");
+}

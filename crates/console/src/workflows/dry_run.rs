@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::ApiError;
-use domain::{Plan, Reason, Ruling, StepId};
+use domain::{Plan, Reason, Ruling, StepId, StepSeq};
 use engine::{DryRun, DryRunRequest, EngineError, EvaluatedAction, StepForecast, TenantPolicy};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -121,7 +121,7 @@ fn outcome<S: Store>(
     user: &SessionUser<S>,
     plan: &Plan,
     form: &DryRunForm,
-    DryRun { counting, steps }: &DryRun,
+    DryRun { counting, steps, rollbacks }: &DryRun,
 ) -> Markup {
     let selected = |step: &StepId| form.step.is_empty() || step.as_str() == form.step;
     html! {
@@ -131,14 +131,25 @@ fn outcome<S: Store>(
             thead { tr {
                 th scope="col" { "Step" } th scope="col" { "Result" } th scope="col" { "Rule" } th scope="col" { "Source" }
             } }
-            tbody { @for (step, step_forecast) in plan.steps.iter().zip(steps).filter(|(step, _)| selected(&step.id)) { tr {
-                td data-label="Step" { (step.id) }
-                td.long data-label="Result" { (forecast(step_forecast)) }
-                td.long data-label="Rule" { (rules(step_forecast)) }
-                td data-label="Source" { @for reason in reasons(step_forecast) { div { (rule_source(reason)) } } }
-            } } }
+            tbody { @for (seq, (step, step_forecast)) in (0_u16..).map(StepSeq).zip(plan.steps.iter().zip(steps)) {
+                @if selected(&step.id) {
+                    (row(step.id.as_str(), step_forecast))
+                    @if let Some(rollback) = rollbacks.get(&seq) {
+                        (row(&format!("{}, rollback", step.id), rollback))
+                    }
+                }
+            } }
         }
     }
+}
+
+fn row(step: &str, step_forecast: &StepForecast) -> Markup {
+    html! { tr {
+        td data-label="Step" { (step) }
+        td.long data-label="Result" { (forecast(step_forecast)) }
+        td.long data-label="Rule" { (rules(step_forecast)) }
+        td data-label="Source" { @for reason in reasons(step_forecast) { div { (rule_source(reason)) } } }
+    } }
 }
 
 /// The policy that was evaluated.

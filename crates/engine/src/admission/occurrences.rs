@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_that_nobody_knows_has_no_slots() {
+    fn unknown_zone_has_no_occurrences() {
         assert!(Occurrences::of(&schedule("* * * * *", "Europe/Atlantis")).is_none());
     }
 }

@@ -13,6 +13,7 @@ use crate::tenant_handle::TenantHandle;
 impl<S: Store> TenantHandle<S> {
     /// Applies a workflow: from now on its trigger starts runs of this version.
     pub async fn apply(&self, plan: &Plan) -> Result<AppliedWorkflow, EngineError> {
+        self.check_author(plan).await?;
         self.core.put_plan(&self.tenant, plan).await?;
         // Applying the same version again keeps who applied it first, and when.
         let versions = self.versions(&plan.workflow).await?;
@@ -34,6 +35,16 @@ impl<S: Store> TenantHandle<S> {
                 Err(Refusal::WorkflowNotNewer { workflow: applied.workflow, version: applied.version }.into())
             }
         }
+    }
+
+    /// Refuses an author who is not in the directory. If the tenant lists no users, every author is accepted.
+    async fn check_author(&self, plan: &Plan) -> Result<(), EngineError> {
+        let Some(author) = &plan.author else { return Ok(()) };
+        let tenant = self.core.retry_busy(|store| store.tenant(&self.tenant)).await?;
+        if tenant.is_none_or(|tenant| tenant.knows(author)) {
+            return Ok(());
+        }
+        Err(Refusal::UnknownAuthor { workflow: plan.workflow.clone(), author: author.clone() }.into())
     }
 
     /// The newest applied version of each workflow, by name.

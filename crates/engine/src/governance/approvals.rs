@@ -118,7 +118,7 @@ impl<S: Store> GovernanceService<'_, S> {
 
     /// Posts an approval request, or updates the posted message.
     pub async fn show(self, run: &RunKey, id: &ApprovalId) -> Result<(), EngineError> {
-        let Some(notifier) = &self.core.notifier else { return self.show_nobody(&run.tenant).await };
+        let Some(notifier) = &self.core.notifier else { return self.nothing_to_post(&run.tenant).await };
         let mut overtaken = false;
         for _ in 0..ROUNDS_MAX {
             // The posted message is read first, so that the request read after it is never older. In the other order,
@@ -152,7 +152,7 @@ impl<S: Store> GovernanceService<'_, S> {
 
     /// This process cannot post. If no user of the tenant has a Slack account there is nothing to post; otherwise
     /// another process has to.
-    async fn show_nobody(self, tenant: &TenantId) -> Result<(), EngineError> {
+    async fn nothing_to_post(self, tenant: &TenantId) -> Result<(), EngineError> {
         let reached = self.tenant(tenant).await?.people.values().any(|person| person.slack.is_some());
         if reached { Err(EngineError::NoSlack) } else { Ok(()) }
     }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use connectors::{ProposalRequest, ToolRegistry};
 use domain::command::{Admit, admit};
 use domain::payload::Fingerprint;
-use domain::plan::{Call, PlannedStep, Work};
+use domain::plan::{Call, InputRefs, PlannedStep, Undo, Work};
+use domain::record::{Rollback, RollbackEnds};
 use domain::validation::{ActionContext, thousandths, tighten};
 use domain::{
     Action, ActionOrigin, ApprovalRequirement, EffectClass, Failure, IdempotencyKey, Ruling, RunRecord,
@@ -18,7 +19,7 @@ use domain::{
 use policy::{Explanation, PolicyBundle};
 use serde_json::Value;
 use store::{PolicyFiles, Store};
-use workflow::{CompiledPlan, CompiledWork, Scope};
+use workflow::{CompiledPlan, CompiledWork, Scope, Template};
 
 use crate::core::bundles::TenantBundle;
 use crate::error::EngineError;
@@ -46,6 +47,8 @@ pub struct DryRun {
     /// The tenant's settings, and the policy that was evaluated.
     pub counting: TenantPolicy,
     pub steps: Vec<StepForecast>,
+    /// The results for the rollbacks that the workflow declares, as if the run failed right after the step.
+    pub rollbacks: BTreeMap<StepSeq, StepForecast>,
 }
 
 struct Forecast<'a> {
@@ -110,8 +113,9 @@ impl<S: Store> TenantHandle<S> {
         let foreseen = self.core.policy_pool.run(&self.tenant, move |over| {
             let counting = asked(counting, policy)?;
             let (plan, tools) = (&*plan, &tools);
-            let steps = Forecast { plan, tools, counting: &counting, record, trigger, outputs }.steps(over);
-            Ok(DryRun { counting, steps })
+            let forecast = Forecast { plan, tools, counting: &counting, record, trigger, outputs };
+            let (steps, rollbacks) = forecast.steps(over);
+            Ok(DryRun { counting, steps, rollbacks })
         });
         foreseen.await?
     }
@@ -137,15 +141,43 @@ fn forecast_key() -> IdempotencyKey {
 
 impl Forecast<'_> {
     /// The result for every step, until `over` returns true.
-    fn steps(mut self, over: &dyn Fn() -> bool) -> Vec<StepForecast> {
-        let steps = (0_u16..).map(StepSeq).zip(&self.plan.plan().steps);
-        steps
-            .map(|(seq, step)| {
-                let foreseen = if over() { StepForecast::OutOfTime } else { self.foresee(seq, step) };
-                self.move_on(step, &foreseen);
-                foreseen
-            })
-            .collect()
+    fn steps(mut self, over: &dyn Fn() -> bool) -> (Vec<StepForecast>, BTreeMap<StepSeq, StepForecast>) {
+        let (mut steps, mut rollbacks) = (Vec::new(), BTreeMap::new());
+        for (seq, step) in (0_u16..).map(StepSeq).zip(&self.plan.plan().steps) {
+            let foreseen = if over() { StepForecast::OutOfTime } else { self.foresee(seq, step) };
+            self.move_on(step, &foreseen);
+            steps.push(foreseen);
+            if let Some(Undo::Call(call)) = &step.rollback {
+                let late = over();
+                let rollback = if late { StepForecast::OutOfTime } else { self.rollback(seq, step, call) };
+                rollbacks.insert(seq, rollback);
+            }
+        }
+        (steps, rollbacks)
+    }
+
+    /// The result for the rollback that the workflow declares for a step.
+    fn rollback(&self, seq: StepSeq, step: &PlannedStep, call: &Call) -> StepForecast {
+        let missing = self.missing(&step.rollback_reads);
+        if !missing.is_empty() {
+            return StepForecast::Reads(missing);
+        }
+        let Some(template) = self.plan.step(seq).and_then(|step| step.rollback.as_ref()) else {
+            return StepForecast::Refused("the plan has no such rollback".to_owned());
+        };
+        let mut record = self.record.clone();
+        record.rollback =
+            Some(Rollback { floor: seq, reason: "dry run".to_owned(), ends: RollbackEnds::Failed });
+        let undoing =
+            Forecast { record, trigger: Arc::clone(&self.trigger), outputs: self.outputs.clone(), ..*self };
+        match undoing.proposed(step, call, template) {
+            Ok(action) if !action.class.has_effect() => StepForecast::NoEffect,
+            Ok(action) => {
+                let origin = ActionOrigin::DeclaredRollback;
+                StepForecast::Evaluated(Box::new(undoing.assess(seq, action, origin)))
+            }
+            Err(unforeseen) => unforeseen,
+        }
     }
 
     fn foresee(&mut self, seq: StepSeq, step: &PlannedStep) -> StepForecast {
@@ -154,7 +186,7 @@ impl Forecast<'_> {
             Work::Wait { .. } => return StepForecast::Waits,
             Work::Gate { requirement, .. } => return StepForecast::Asks(requirement.clone()),
         };
-        let missing = self.missing(step);
+        let missing = self.missing(&step.reads);
         let reads_only = self.effect_class(call).is_some_and(|class| !class.has_effect());
         if call.tool.as_str() != TRANSFORM && reads_only {
             return StepForecast::NoEffect;
@@ -162,9 +194,12 @@ impl Forecast<'_> {
         if !missing.is_empty() {
             return if reads_only { StepForecast::NoEffect } else { StepForecast::Reads(missing) };
         }
-        match self.proposed(seq, step, call) {
+        let Some(CompiledWork::Call(template)) = self.plan.step(seq).map(|step| &step.work) else {
+            return StepForecast::Refused(format!("unknown tool {}", call.tool));
+        };
+        match self.proposed(step, call, template) {
             Ok(action) if !action.class.has_effect() => self.computed(step, &action),
-            Ok(action) => StepForecast::Evaluated(Box::new(self.assess(seq, action))),
+            Ok(action) => StepForecast::Evaluated(Box::new(self.assess(seq, action, ActionOrigin::Forward))),
             Err(unforeseen) => unforeseen,
         }
     }
@@ -177,9 +212,9 @@ impl Forecast<'_> {
         StepForecast::NoEffect
     }
 
-    /// The outputs that the step reads and that are not known.
-    fn missing(&self, step: &PlannedStep) -> Vec<StepId> {
-        let read = step.reads.steps.iter().filter_map(|seq| self.plan.plan().step(*seq));
+    /// The outputs that are read and not known.
+    fn missing(&self, reads: &InputRefs) -> Vec<StepId> {
+        let read = reads.steps.iter().filter_map(|seq| self.plan.plan().step(*seq));
         read.map(|step| step.id.clone()).filter(|id| !self.outputs.contains_key(id)).collect()
     }
 
@@ -188,15 +223,19 @@ impl Forecast<'_> {
     }
 
     /// The exact action of a step, as far as it is known without reading the external system.
-    fn proposed(&self, seq: StepSeq, step: &PlannedStep, call: &Call) -> Result<Action, StepForecast> {
-        let compiled = self.plan.step(seq).map(|step| &step.work);
-        let (Some(CompiledWork::Call(template)), Some(tool)) = (compiled, self.tools.get(&call.tool)) else {
+    fn proposed(&self, step: &PlannedStep, call: &Call, template: &Template) -> Result<Action, StepForecast> {
+        let Some(tool) = self.tools.get(&call.tool) else {
             return Err(StepForecast::Refused(format!("unknown tool {}", call.tool)));
         };
         let fields =
             template.bind(&self.scope()).map_err(|error| StepForecast::Unbound(error.to_string()))?;
-        let ask =
-            ProposalRequest { run: &self.record.key, step: &step.id, undo: false, fields, observed: None };
+        let ask = ProposalRequest {
+            run: &self.record.key,
+            step: &step.id,
+            undo: self.record.is_undoing(),
+            fields,
+            observed: None,
+        };
         let in_words =
             |failure: Failure| StepForecast::Refused(format!("{}: {}", failure.code, failure.message));
         let action = tool.propose(ask).map_err(in_words)?;
@@ -209,7 +248,7 @@ impl Forecast<'_> {
         Scope { trigger: Some(Arc::clone(&self.trigger)), steps: self.outputs.clone(), run: Arc::new(run) }
     }
 
-    fn assess(&self, seq: StepSeq, action: Action) -> EvaluatedAction {
+    fn assess(&self, seq: StepSeq, action: Action, origin: ActionOrigin) -> EvaluatedAction {
         let plan = self.plan.plan();
         let around = ActionContext {
             plan,
@@ -217,7 +256,7 @@ impl Forecast<'_> {
             seq,
             caps: &self.counting.tenant.caps,
             writes_done: self.record.effects.done,
-            origin: ActionOrigin::Forward,
+            origin,
             attempt: 0,
             may_have_happened: false,
             confidence: self.confidence(seq),

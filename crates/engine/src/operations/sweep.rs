@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whoever_has_many_crowds() {
+    fn tenant_with_many_due_runs_is_excluded() {
         let found = [runs("acme", CROWD), runs("umbrella", CROWD - 1)].concat();
         assert_eq!(crowding(&found), ["acme".parse().unwrap()].into());
     }

@@ -60,7 +60,7 @@ pub enum NotUndoable {
     #[error("an earlier step of the run did it, and is undone itself")]
     Earlier,
     #[error("neither its receipt nor the workflow has an inverse call")]
-    NobodyKnows,
+    NoInverse,
     #[error("the workflow's rollback cannot be evaluated: {0}")]
     Unbound(String),
 }
@@ -211,7 +211,7 @@ impl<S: Store> TenantHandle<S> {
         receipt: &Receipt,
     ) -> Result<UndoCall, UndoCallError> {
         let Some(Undo::Call(call)) = &planned.rollback else {
-            return Ok(recorded_inverse(receipt).ok_or(NotUndoable::NobodyKnows)?);
+            return Ok(recorded_inverse(receipt).ok_or(NotUndoable::NoInverse)?);
         };
         let template = loaded.plan.step(seq).and_then(|step| step.rollback.as_ref());
         let reads = &planned.rollback_reads;
@@ -219,7 +219,7 @@ impl<S: Store> TenantHandle<S> {
         match template.map(|template| template.bind(&scope)) {
             Some(Ok(Value::Object(with))) => Ok(UndoCall { tool: call.tool.clone(), with }),
             Some(Err(error)) => Err(NotUndoable::Unbound(error.to_string()).into()),
-            Some(Ok(_)) | None => Err(NotUndoable::NobodyKnows.into()),
+            Some(Ok(_)) | None => Err(NotUndoable::NoInverse.into()),
         }
     }
 }

@@ -188,7 +188,8 @@ fn text(explained: &ExplainResult, dir: Option<&Path>) -> String {
 }
 
 fn step_text(step: &ExplainedStep) -> String {
-    format!("\n{} ({})\n{}", step.id, step.tool, indented(&outcome(step), 2))
+    let rollback = if step.rollback { ", rollback" } else { "" };
+    format!("\n{}{rollback} ({})\n{}", step.id, step.tool, indented(&outcome(step), 2))
 }
 
 fn outcome(step: &ExplainedStep) -> String {
