@@ -1,5 +1,4 @@
 //! A worker that receives messages but cannot write, in virtual time.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +14,9 @@ use tokio::time::sleep;
 async fn a_worker_that_cannot_write_is_unhealthy() {
     let read_only = Arc::new(AtomicBool::new(false));
     let fails = Arc::clone(&read_only);
-    let faults = Faults::at("ledger.commit", move || match fails.load(Ordering::Relaxed) {
-        true => Fault::Fail(StoreError::Busy { doing: "commit a decision" }),
-        false => Fault::None,
+    let faults = Faults::at("ledger.commit", move || {
+        let busy = StoreError::Busy { doing: "commit a decision" };
+        if fails.load(Ordering::Relaxed) { Fault::Fail(busy) } else { Fault::None }
     });
     let builder = testkit::engine().standard_tools().clock(TestClock::runtime());
     let store = Intercepted::new(builder.memory(), faults);

@@ -88,7 +88,7 @@ impl From<domain::Approval> for Approval {
         Self {
             subject_hash: approval.subject.hash(),
             missing: approval.missing(),
-            excluded: approval.excluded.iter().map(|participant| participant.person.clone()).collect(),
+            excluded: approval.excluded.each().map(|participant| participant.person.clone()).collect(),
             votes: approval.votes.iter().map(vote).collect(),
             attempted_at: approval.attempted_at.map(rfc3339_millis),
             rejected: approval.rejected.map(|rejection| Rejection {

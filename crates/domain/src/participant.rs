@@ -90,7 +90,7 @@ impl Participants {
     }
 
     /// Every participant, in the order of their first input.
-    pub fn iter(&self) -> std::slice::Iter<'_, Participant> {
+    pub fn each(&self) -> impl Iterator<Item = &Participant> {
         self.0.iter()
     }
 

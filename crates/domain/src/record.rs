@@ -494,7 +494,7 @@ impl RunRecord {
         all.add_each(requester.as_ref(), ParticipantRole::Requester);
         all.add_each(applied_by.as_ref(), ParticipantRole::Applier);
         all = all.with_author(author);
-        for participant in self.participants.iter() {
+        for participant in self.participants.each() {
             all.add(participant.person.clone(), participant.role);
         }
         all

@@ -1,5 +1,4 @@
 //! Commands on runs.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use countersign_engine::{Engine, EngineError, StartRun};
 use domain::command::CancelResult;

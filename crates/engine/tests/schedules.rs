@@ -35,9 +35,8 @@ fn dies_then() -> Faults {
 
 /// Cannot send unsent messages.
 fn cannot_send(hangs: bool) -> Faults {
-    Faults::at("ledger.flush", move || match hangs {
-        true => Fault::Hang,
-        false => Fault::Fail(StoreError::broken("flush the outbox", "damaged")),
+    Faults::at("ledger.flush", move || {
+        if hangs { Fault::Hang } else { Fault::Fail(StoreError::broken("flush the outbox", "damaged")) }
     })
 }
 

@@ -1,5 +1,4 @@
 //! The log contains the code of a refusal and nothing of the request.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
 use countersign_ingress::webhook::{AuthScheme, WebhookAuth, deliver};

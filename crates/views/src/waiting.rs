@@ -206,7 +206,7 @@ impl RunSnapshot {
         let answer = |verb: &str| {
             let rest = format!("approval {verb} {} {}", self.view.record.key.run, self.step());
             // The reader is most likely the requester, who may not approve.
-            let by = if !approval.excluded.is_empty() { self.hints.by_option() } else { "" };
+            let by = if approval.excluded.is_empty() { "" } else { self.hints.by_option() };
             Some(self.hints.line(&format!("{rest}{by} --reason {}", quoted("…"))))
         };
         let reject = match approval.on_reject {
@@ -319,7 +319,7 @@ fn approvers(approval: &Approval) -> String {
     }
     let excluded: Vec<_> = approval
         .excluded
-        .iter()
+        .each()
         .map(|participant| format!("{} ({})", participant.person, participant.role.as_str()))
         .collect();
     if !excluded.is_empty() {

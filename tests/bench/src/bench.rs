@@ -158,10 +158,12 @@ impl Bench {
             let run =
                 self.engine.admission().start(start_command).await.map_err(|error| error.to_string())?.run;
             let result = match n % 5 {
-                0 | 1 => {
-                    self.engine.tenant_handle(&run.tenant, &by).cancel(&run.run, "benchmark").await.map(drop)
-                }
-                2 => self.engine.tenant_handle(&run.tenant, &by).pause(&run.run, "benchmark").await.map(drop),
+                0 | 1 => Box::pin(self.engine.tenant_handle(&run.tenant, &by).cancel(&run.run, "benchmark"))
+                    .await
+                    .map(drop),
+                2 => Box::pin(self.engine.tenant_handle(&run.tenant, &by).pause(&run.run, "benchmark"))
+                    .await
+                    .map(drop),
                 _ => Ok(()),
             };
             result.map_err(|error| error.to_string())?;

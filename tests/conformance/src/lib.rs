@@ -3,7 +3,7 @@
 //! Every store implementation runs the same list of [`cases`]. A case gets an empty store of its own, builds real
 //! decisions with the domain, and fails by panicking. The cases use only the store traits. Their times are real and
 //! short enough to wait for.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a case fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a case fails by panicking")]
 
 /// The cases of one subject, each named as its function is.
 macro_rules! cases {

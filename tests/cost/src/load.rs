@@ -186,7 +186,8 @@ impl TestEnv {
                 self.wait_until_idle().await?;
                 let (engine, reply) = (Arc::clone(&self.engine), reply(number)?);
                 let tenant = tenant()?;
-                let answering = tokio::spawn(async move { engine.governance().answer(&tenant, reply).await });
+                let answering =
+                    tokio::spawn(async move { Box::pin(engine.governance().answer(&tenant, reply)).await });
                 functions.answers.push(answering.id());
                 answering.await.map_err(to_text)?.map_err(to_text)?;
             }

@@ -1,6 +1,5 @@
 //! The secrets that a worker fetches at start: every fault of Secrets Manager, below the retries of the SDK. The functions
 //! fetch theirs with the same code.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs::{self, File};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -30,6 +30,20 @@ pub(crate) fn any_plan() -> impl Strategy<Value = Plan> {
     prop::collection::vec(any_step(), 1..=STEPS_MAX).prop_map(plan)
 }
 
+/// A plan of waits and of calls that need an approval, each with a rollback.
+pub(crate) fn governed_plan() -> impl Strategy<Value = Plan> {
+    let effects: Vec<&str> = TOOLS.into_iter().filter(|tool| *tool != "read").collect();
+    let governed = (prop::sample::select(effects), any_on_reject(), any::<bool>());
+    let governed = governed.prop_map(|(tool, on_reject, two)| PlannedStep {
+        rollback: Some(Undo::Call(call(tool, None))),
+        blast_radius: if two { BlastRadius::High } else { BlastRadius::Medium },
+        on_reject,
+        ..step(Work::Call(call(tool, None)))
+    });
+    let step = prop_oneof![2 => governed, 1 => any_wait().prop_map(step)];
+    prop::collection::vec(step, 1..=3).prop_map(plan)
+}
+
 /// A plan of these steps.
 pub(crate) fn plan(mut steps: Vec<PlannedStep>) -> Plan {
     for (seq, step) in steps.iter_mut().enumerate() {

@@ -4,7 +4,7 @@ use domain::command::Certainty;
 use domain::{Millis, Plan};
 use proptest::prelude::*;
 
-use crate::plans::any_plan;
+use crate::plans::{any_plan, governed_plan};
 
 /// Long enough for a run to fail, pause, resume, roll back and end.
 const OPS_MAX: usize = 60;
@@ -112,6 +112,49 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = Scenario> {
     ([any_plan(), any_plan()], ops).prop_map(|(plans, ops)| Scenario { plans, ops })
 }
 
+/// A scenario in which most steps need an approval, and users do most of what happens.
+pub(crate) fn governed_scenario() -> impl Strategy<Value = Scenario> {
+    let op = prop_oneof![
+        10 => Just(Op::Serve),
+        9 => any_vote(),
+        4 => Just(Op::Finish { who: WorkerRef::Current, hand_off: false }),
+        1 => Just(Op::Fail(WorkerRef::Current)),
+        1 => Just(Op::Retry {
+            who: WorkerRef::Current,
+            certainty: Certainty::MayHaveHappened,
+            retry_after: None,
+        }),
+        3 => Just(Op::Pause),
+        5 => Just(Op::Resume),
+        4 => (0..2_u8, 0..8_u8).prop_map(|(event, delivery)| Op::Signal { event, delivery }),
+        1 => Just(Op::RollBack),
+        1 => Just(Op::Cancel),
+        3 => any_directory_change(),
+        1 => Just(Op::PassUntilDue),
+    ];
+    let planned = (prop::option::weighted(0.9, 0..USERS), op).prop_map(|(user, op)| PlannedOp {
+        run: 0,
+        stale: false,
+        user,
+        op,
+    });
+    let ops = prop::collection::vec(planned, 20..2 * OPS_MAX);
+    (governed_plan(), any_plan(), ops)
+        .prop_map(|(governed, other, ops)| Scenario { plans: [governed, other], ops })
+}
+
+fn any_vote() -> impl Strategy<Value = Op> {
+    (0..8_u8, prop::bool::weighted(0.8), 0..USERS).prop_map(|(back, approve, person)| Op::Vote {
+        back: back / 7,
+        approve,
+        person,
+    })
+}
+
+fn any_directory_change() -> impl Strategy<Value = Op> {
+    (0..USERS, any::<bool>()).prop_map(|(person, present)| Op::Directory { person, present })
+}
+
 fn any_planned_op() -> impl Strategy<Value = PlannedOp> {
     let run = prop_oneof![3 => Just(0_usize), 1 => Just(1)];
     (run, prop::bool::weighted(0.05), prop::option::weighted(0.8, 0..USERS), any_op())
@@ -178,12 +221,8 @@ fn any_binding() -> impl Strategy<Value = Binding> {
 fn any_external_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         1 => (0..3_u8, 0..4_u8).prop_map(|(event, delivery)| Op::Signal { event, delivery }),
-        1 => (0..USERS, any::<bool>()).prop_map(|(person, present)| Op::Directory { person, present }),
-        3 => (0..8_u8, prop::bool::weighted(0.8), 0..USERS).prop_map(|(back, approve, person)| Op::Vote {
-            back: back / 7,
-            approve,
-            person
-        }),
+        1 => any_directory_change(),
+        3 => any_vote(),
     ]
 }
 

@@ -163,8 +163,8 @@ impl TestEnv {
                 let (decision, outcome) = self.decide(planned)?;
                 let shaped_by = planned.user.filter(|_| shapes(op)).map(plans::person);
                 return self.commit(run, decision, outcome).map(|commit| Commit {
-                    holds,
                     shaped_by,
+                    holds,
                     ..commit
                 });
             }

@@ -78,7 +78,7 @@ impl<S: Store> Core<S> {
     pub(crate) async fn dispatch(&self, tenant: &TenantId) -> Result<DispatchState, EngineError> {
         let (fleet, settled) = tokio::try_join!(
             biased;
-            self.retry_busy(|store| store.fleet()),
+            self.retry_busy(S::fleet),
             self.retry_busy(|store| store.tenant(tenant)),
         )?;
         Ok(DispatchState::of(fleet, settled))

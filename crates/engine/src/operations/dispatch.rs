@@ -64,7 +64,7 @@ impl<S: Store> OperationsService<'_, S> {
     }
 
     pub async fn fleet_stopped(self) -> Result<Option<DispatchStop>, EngineError> {
-        Ok(self.core.retry_busy(|store| store.fleet()).await?.and_then(|fleet| fleet.stopped))
+        Ok(self.core.retry_busy(S::fleet).await?.and_then(|fleet| fleet.stopped))
     }
 
     /// Stops dispatch; returns its state. Every process has seen it [`STOP_VISIBLE_AFTER`] this returns; steps in progress
@@ -178,7 +178,7 @@ impl<S: Store> OperationsService<'_, S> {
         self,
         to: &impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
     ) -> Result<(Option<DispatchStop>, Write), EngineError> {
-        let before = self.core.retry_busy(|store| store.fleet()).await?;
+        let before = self.core.retry_busy(S::fleet).await?;
         let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
         let stood = before.and_then(|before| before.stopped);
         let stopped = to(stood.clone());
@@ -209,7 +209,7 @@ impl<S: Store> OperationsService<'_, S> {
     pub(crate) async fn reached(self, reach: &DispatchScope) -> Result<Vec<TenantId>, EngineError> {
         match reach {
             DispatchScope::Tenant(tenant) => Ok(vec![tenant.clone()]),
-            DispatchScope::All => Ok(self.core.retry_busy(|store| store.tenants()).await?),
+            DispatchScope::All => Ok(self.core.retry_busy(S::tenants).await?),
         }
     }
 }

@@ -48,8 +48,8 @@ impl<S: Store> OperationsService<'_, S> {
     /// runs. A failing part does not stop the others; the error is returned after all were tried. The part that may
     /// take longest comes last.
     pub async fn sweep(self, by: &Initiator) -> Result<SweepResult, EngineError> {
-        let schedules = AdmissionService::new(self.core).start_due_schedules(SWEEP_MAX);
-        let scheduled = in_time("start scheduled runs", Box::pin(schedules)).await;
+        let start = AdmissionService::new(self.core).start_due_schedules(SWEEP_MAX);
+        let scheduled = in_time("start scheduled runs", Box::pin(start)).await;
         let left = async { Ok(self.core.retry_busy(|store| store.flush(self.core.now(), FLUSH_MAX)).await?) };
         let sent = in_time("send unsent messages", Box::pin(left)).await;
         let woken = noted("wake due runs", Box::pin(self.wake_due(by)).await);

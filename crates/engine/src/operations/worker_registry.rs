@@ -18,7 +18,7 @@ impl<S: Store> TenantHandle<S> {
 impl<S: Store> OperationsService<'_, S> {
     /// The workers with a heartbeat within a day, the oldest first.
     pub async fn workers(self) -> Result<Vec<WorkerRecord>, EngineError> {
-        let mut workers = self.core.retry_busy(|store| store.workers()).await?;
+        let mut workers = self.core.retry_busy(S::workers).await?;
         let now = self.core.now();
         workers.retain(|worker| worker.expires_at() > now);
         workers.sort_by(|a, b| (a.started_at, &a.worker).cmp(&(b.started_at, &b.worker)));

@@ -44,6 +44,7 @@ pub struct ApprovalSummary {
 /// The subject of an approval request, without values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
+#[expect(clippy::large_enum_variant, reason = "a bundle has few approvals, and most are of actions")]
 pub enum SubjectSummary {
     /// An approval gate of the workflow.
     Question,

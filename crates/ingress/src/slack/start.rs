@@ -139,6 +139,24 @@ fn key(team: &str, request_id: Option<&str>) -> Option<IdempotencyKey> {
     IdempotencyKey::new(&format!("slack:{team}:{}", request_id?)).ok()
 }
 
+/// Describes `run` by the status of the inbox entry that starts it.
+pub(super) fn describe(run: &RunId, status: &InboxStatus) -> String {
+    match status {
+        InboxStatus::Pending => {
+            format!("`{run}` has not started: it waits for a worker or for its concurrency key.")
+        }
+        InboxStatus::Started => format!("`{run}` has started; `/countersign run {run}` shows its status."),
+        InboxStatus::Joined { run: other } => format!(
+            "`{run}` was not started: it joined `{other}`, which holds the same concurrency key; `/countersign run {other}` \
+             shows its status."
+        ),
+        InboxStatus::Unmatched { .. } => format!("`{run}` was not started: no workflow matches the event."),
+        InboxStatus::Rejected { reason, .. } => {
+            format!("`{run}` was not started: {}", mrkdwn(reason, TextLimit::plain(REASON_UNITS_MAX)))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,24 +174,6 @@ mod tests {
         }
         for typed in ["{", "[1]", "db1", "=db1", "host=db1 host=db2", r#"{"a": 1, "a": 2}"#, "{} x"] {
             assert_eq!(input(typed), None, "{typed}");
-        }
-    }
-}
-
-/// Describes `run` by the status of the inbox entry that starts it.
-pub(super) fn describe(run: &RunId, status: &InboxStatus) -> String {
-    match status {
-        InboxStatus::Pending => {
-            format!("`{run}` has not started: it waits for a worker or for its concurrency key.")
-        }
-        InboxStatus::Started => format!("`{run}` has started; `/countersign run {run}` shows its status."),
-        InboxStatus::Joined { run: other } => format!(
-            "`{run}` was not started: it joined `{other}`, which holds the same concurrency key; `/countersign run {other}` \
-             shows its status."
-        ),
-        InboxStatus::Unmatched { .. } => format!("`{run}` was not started: no workflow matches the event."),
-        InboxStatus::Rejected { reason, .. } => {
-            format!("`{run}` was not started: {}", mrkdwn(reason, TextLimit::plain(REASON_UNITS_MAX)))
         }
     }
 }

@@ -50,7 +50,7 @@ fn approved_by(approval: &Approval) -> Option<String> {
 fn excluded(approval: &Approval) -> Option<String> {
     let who: Vec<_> = approval
         .excluded
-        .iter()
+        .each()
         .map(|participant| format!("{} ({})", participant.person, text::participation(participant.role)))
         .collect();
     (!who.is_empty()).then(|| format!("Cannot approve: {}", names(&who.join(", "))))

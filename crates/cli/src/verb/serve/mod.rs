@@ -89,12 +89,11 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
     let config = read_config(Some(&args.config))?;
     let given_key = args.key.as_deref().map(keys::read_public_key).transpose()?;
     let any_store = context.any_store(IfMissing::Create)?;
-    let (store_name, key, stream) = match &context.account {
-        Some(account) => (account.name(), given_key, aws_stream_settings()),
-        None => {
-            let key = given_key.map_or_else(|| keys::public_key(&context.store), Ok)?;
-            (context.store.display().to_string(), Some(key), StreamSettings::default())
-        }
+    let (store_name, key, stream) = if let Some(account) = &context.account {
+        (account.name(), given_key, aws_stream_settings())
+    } else {
+        let key = given_key.map_or_else(|| keys::public_key(&context.store), Ok)?;
+        (context.store.display().to_string(), Some(key), StreamSettings::default())
     };
     with_store!(any_store, |store| {
         let serving = Serving { store, store_name, config, cookie_security, key, stream };
