@@ -6,7 +6,7 @@ use domain::receipt::ReceiptState;
 use domain::schedule::RetryPolicy;
 use domain::{ApprovalRequirement, BlastRadius, IdempotencyKey, Live, Millis, PlannedStep, RunStatus};
 
-use crate::plans::{call, event_name, plan, step};
+use crate::plans::{call, event_name, person, plan, step};
 use crate::scenario::{Binding, Op, Scenario, WorkerRef};
 use crate::test_env::{Commit, Outcome, TestEnv};
 
@@ -23,6 +23,20 @@ fn first_step_reuses_effect_of_another_run() {
 
     assert_eq!(env.runs[0].record.status, RunStatus::Succeeded);
     assert_eq!(env.runs[0].record.effects.done, 0);
+}
+
+#[test]
+fn approval_of_a_removed_user_does_not_count() {
+    let two = PlannedStep { blast_radius: BlastRadius::High, ..shared("native") };
+    let mut env = env_with([vec![two], vec![shared("read")]]);
+    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Vote { back: 0, approve: true, person: 1 }).unwrap();
+    env.apply(0, Op::Directory { person: 1, present: false });
+    env.apply(0, Op::Vote { back: 0, approve: true, person: 2 }).unwrap();
+
+    assert_eq!(env.runs[0].record.status, RunStatus::WaitingApproval);
+    let approval = env.runs[0].approvals.values().next().unwrap();
+    assert_eq!(approval.approvers().collect::<Vec<_>>(), [&person(2)]);
 }
 
 #[test]
