@@ -5,7 +5,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +18,9 @@ use crate::random;
 
 /// A key file has a few lines.
 const KEY_BYTES_MAX: u64 = 4096;
+
+/// The permission bits of other users.
+const OTHERS: u32 = 0o077;
 
 /// The path of the private key of the store at `store`.
 pub(crate) fn private_key_path(store: &Path) -> PathBuf {
@@ -41,6 +44,7 @@ pub(crate) fn evidence_signer(store: &Path) -> Result<EvidenceSigner, CliError> 
     if !path.try_exists().unwrap_or(false) {
         create_key(&path)?;
     }
+    require_private(&path)?;
     let text = read_key_file(&path)?;
     let key = SigningKey::from_text(&text)
         .map_err(|error| CliError::Key { path: path.clone(), why: error.to_string() })?;
@@ -53,6 +57,17 @@ pub(crate) fn evidence_signer(store: &Path) -> Result<EvidenceSigner, CliError> 
         return Err(CliError::Key { path, why });
     }
     Ok(EvidenceSigner { key: Arc::new(key), origin: "countersign/embedded".to_owned() })
+}
+
+/// Refuses a private key that other users can read.
+pub(crate) fn require_private(path: &Path) -> Result<(), CliError> {
+    let failed = |source| CliError::Read { path: path.into(), source };
+    if fs::metadata(path).map_err(failed)?.mode() & OTHERS == 0 {
+        return Ok(());
+    }
+    let quoted = views::hint::quoted(&path.to_string_lossy());
+    let why = format!("other users can read it; run: chmod 600 {quoted}");
+    Err(CliError::Key { path: path.into(), why })
 }
 
 /// The public key of the store at `store`; the key pair is created if it does not exist.

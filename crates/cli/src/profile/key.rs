@@ -1,7 +1,5 @@
 //! The API key for a server.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use secrecy::SecretString;
@@ -10,15 +8,13 @@ use super::Profile;
 use crate::error::CliError;
 use crate::input::Variable;
 use crate::input::read_file;
+use crate::keys::require_private;
 
 /// The variable that holds the key, unless the profile names another location.
 pub(super) const VARIABLE: &str = "COUNTERSIGN_API_KEY";
 
 /// Tokens of an identity provider have a few thousand bytes.
 const KEY_BYTES_MAX: usize = 16 * 1024;
-
-/// The permission bits of other users.
-const OTHERS: u32 = 0o077;
 
 /// Reads the key of `profile`. If the profile names a location, no other location is read, so that the key of one
 /// server is never sent to another.
@@ -41,15 +37,7 @@ fn from_variable(name: &str, variable: Variable) -> Result<SecretString, CliErro
 }
 
 fn from_file(path: &Path) -> Result<SecretString, CliError> {
-    let failed = |source| CliError::Read { path: path.into(), source };
-    let mode = fs::metadata(path).map_err(failed)?.mode();
-    if mode & OTHERS != 0 {
-        let why = format!(
-            "other users can read it; run: chmod 600 {}",
-            views::hint::quoted(&path.to_string_lossy())
-        );
-        return Err(CliError::Key { path: path.into(), why });
-    }
+    require_private(path)?;
     let what = path.display().to_string();
     let bytes = read_file(path, &what, KEY_BYTES_MAX)?;
     let text = String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })?;

@@ -1,5 +1,8 @@
 //! `bundle …`: evidence is exported and verified without the store.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
 use crate::http_stub::HttpStub;
 use crate::test_env::TestEnv;
 
@@ -43,11 +46,19 @@ fn evidence_verifies_without_the_store() {
         std::fs::copy(env.path(&name), elsewhere.path(&name)).unwrap();
     }
     let verified = elsewhere.run(&format!("bundle verify {run}.bundle")).expect(0);
-    assert_eq!(verified.out.lines().count(), 1, "{verified:?}");
-    let beginning = format!("verified: default/{run} account v3 succeeded: ");
+    let beginning = format!("integrity only: default/{run} account v3 succeeded: ");
     assert!(verified.out.starts_with(&beginning), "{verified:?}");
-    let json = elsewhere.run(&format!("bundle verify {run}.bundle --json")).expect(0).json();
-    assert_eq!((&json["verified"], &json["run"]), (&true.into(), &run.into()));
+    verified.prints("signer not verified");
+    let known = format!("bundle verify {run}.bundle --key {run}.bundle.pub");
+    let verified = elsewhere.run(&format!("{known} --strict")).expect(0);
+    assert_eq!(verified.out.lines().count(), 1, "{verified:?}");
+    verified.prints(&format!("verified: default/{run} account v3 succeeded: "));
+    let json = elsewhere.run(&format!("{known} --json")).expect(0).json();
+    assert_eq!((&json["signer_verified"], &json["run"]), (&true.into(), &run.clone().into()));
+    // A key that came with the bundle says nothing about the signer.
+    elsewhere.run(&format!("bundle verify {run}.bundle --strict")).expect(1).prints("signer not verified");
+    let json = elsewhere.run(&format!("bundle verify {run}.bundle --json")).expect(1).json();
+    assert_eq!((&json["verified"], &json["signer_verified"]), (&true.into(), &false.into()));
     assert!(!elsewhere.path("countersign.db").exists(), "verification needs no store");
 }
 
@@ -186,4 +197,15 @@ fn lost_public_key_is_restored_or_requested() {
         .expect(1)
         .prints("the public key countersign.db.pub does not exist");
     assert!(!env.path("countersign.db.key").exists(), "a new key would be the wrong one");
+}
+
+#[test]
+fn store_is_private_and_a_readable_signing_key_is_refused() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = finished(&env, &stub);
+    let mode = |name: &str| std::fs::metadata(env.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("countersign.db"), mode("countersign.db.key")), (0o600, 0o600));
+    std::fs::set_permissions(env.path("countersign.db.key"), Permissions::from_mode(0o644)).unwrap();
+    env.run("worker --until-idle").expect(2).prints("other users can read it; run: chmod 600");
+    env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
 }

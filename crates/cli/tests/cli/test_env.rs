@@ -45,7 +45,7 @@ impl TestEnv {
     pub(crate) fn command(&self, args: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
         command.args(args.split_whitespace()).current_dir(self.home.path());
-        command.env_remove("COUNTERSIGN_STORE").env_remove("RUST_LOG").env("USER", "ada");
+        command.env_remove("CI").env_remove("COUNTERSIGN_STORE").env_remove("RUST_LOG").env("USER", "ada");
         command.env_remove("COUNTERSIGN_PROFILE").env_remove("COUNTERSIGN_API_KEY");
         command.env_remove("COUNTERSIGN_AWS").env_remove("COUNTERSIGN_TABLE");
         command.env("XDG_CONFIG_HOME", self.path("config"));
@@ -81,7 +81,7 @@ impl TestEnv {
         let mut shell = Command::new("sh");
         shell.args(["-c", line]).current_dir(self.home.path()).env("PATH", path).env("USER", "ada");
         shell.env("XDG_CONFIG_HOME", self.path("config")).env_remove("COUNTERSIGN_PROFILE");
-        CommandOutput::of(shell.env_remove("COUNTERSIGN_STORE").output().unwrap())
+        CommandOutput::of(shell.env_remove("CI").env_remove("COUNTERSIGN_STORE").output().unwrap())
     }
 
     /// Starts a run of the workflow and returns its id.

@@ -1,5 +1,7 @@
 //! Database connections: one writer thread with group commit, and a pool of readers.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -208,7 +210,14 @@ impl Connections {
     }
 }
 
+/// Creates the file so that only its owner can read it; SQLite gives the files next to it the same mode. An existing file
+/// keeps its mode. SQLite reports every other error when it opens the file.
+fn create_private(path: &Path) {
+    let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+}
+
 fn connect(path: &Path) -> rusqlite::Result<Db> {
+    create_private(path);
     let conn = Connection::open(path)?;
     conn.busy_timeout(BUSY_TIMEOUT)?;
     tune(&conn)?;

@@ -18,9 +18,10 @@ Examples:
 The command needs neither store nor network. It refuses a bundle if a signed byte was changed, if
 an effect has no verdict or lacks an approval that policy required, if an event is missing, or if
 the events are inconsistent. A key that came with the bundle proves only that the two match. To
-know who signed it, use --key with a key that you got from the signer.
+know who signed it, use --key with a key that you got from the signer. Without --key, the exit
+code is 1 with --strict, with --json, and if the variable CI is set.
 
-Exit codes: 0 verified, 1 refused, 2 the file or the key cannot be read.";
+Exit codes: 0 verified, 1 refused or signer not verified, 2 the file or the key cannot be read.";
 
 /// Verify the evidence of a run offline
 #[derive(Debug, clap::Args)]
@@ -31,6 +32,9 @@ pub(crate) struct Args {
     /// The signer's public key [default: FILE.pub]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// Fail if --key is not given, because the signer is not verified then
+    #[arg(long)]
+    strict: bool,
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
@@ -40,9 +44,19 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError
         Err(why) => return print_refusal(&why, &key, context),
     };
     let run = &verified.bundle().run;
-    let text = format!("verified: {}, signed by {}", verified.summary(), key.id().short());
+    let signer_verified = args.key.is_some();
+    let text = if signer_verified {
+        format!("verified: {}, signed by {}", verified.summary(), key.id().short())
+    } else {
+        format!(
+            "integrity only: {}\n  signer not verified: key {} came with the bundle; use --key with the signer's key",
+            verified.summary(),
+            key.id()
+        )
+    };
     let json = json!({
         "verified": true,
+        "signer_verified": signer_verified,
         "summary": verified.summary(),
         "key": key.id(),
         "run": run.run,
@@ -51,5 +65,6 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError
         "head": run.head,
     });
     context.print(&text, &json)?;
-    Ok(ExitStatus::Success)
+    let strict = args.strict || context.json || (context.env.variable)("CI").is_some();
+    Ok(ExitStatus::success_if(signer_verified || !strict))
 }
