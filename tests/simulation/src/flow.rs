@@ -29,7 +29,7 @@ pub(crate) enum Script {
     CancelWhenHeld,
     /// The queue delivers duplicates of the message, late and out of order.
     DoubleMessages,
-    /// When the run pauses, an operator resumes it.
+    /// When the run pauses, an operator resumes it, and an approver approves another attempt.
     RetryWhenPaused,
     /// When the run pauses, an operator rolls it back.
     RollBackWhenPaused,

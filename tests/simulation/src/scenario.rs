@@ -375,10 +375,16 @@ impl Simulation {
 
     async fn help_when_paused(&self) {
         loop {
-            self.until(|record| record.status == RunStatus::Paused || record.status.is_terminal()).await;
+            let stopped = |status| matches!(status, RunStatus::Paused | RunStatus::WaitingApproval);
+            self.until(|record| stopped(record.status) || record.status.is_terminal()).await;
             let Some(record) = self.record().await else { return };
             if record.status.is_terminal() {
                 return;
+            }
+            // Another attempt at an opaque action needs an approval, by another user than the operator.
+            if record.status == RunStatus::WaitingApproval {
+                self.answer("alice", true).await;
+                continue;
             }
             self.retry_until_answered("operator", async |engine: &SimEngine| match self.flow.script {
                 Script::RollBackWhenPaused if record.rollback.is_none() => Box::pin(
