@@ -1,9 +1,9 @@
 //! Policies in memory. A policy is named by its hash, so a cached policy is never stale.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 use domain::{Digest, Tenant};
+use parking_lot::Mutex;
 use policy::PolicyBundle;
 use store::Store;
 

@@ -3,10 +3,10 @@
 //! A driver checks the switch before it starts anything: a claim, an approval request, a wait. The answer is cached
 //! briefly, so that a step does not cost a read; every process sees a stop after that.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 use domain::{DispatchStop, Fleet, Millis, RunRecord, Tenant, TenantId};
+use parking_lot::Mutex;
 use store::Store;
 use tokio::time::Instant;
 
