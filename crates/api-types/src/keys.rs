@@ -61,9 +61,11 @@ pub struct CreateKey {
     #[serde(default)]
     #[schema(max_length = 200, pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
     pub note: String,
-    /// The lifetime: `12h`, `90d`. Without it the key does not expire.
+    /// The lifetime, at most ten years: `12h`, `90d`. Without it the key does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = "^[1-9][0-9]{0,5}(s|m|h|d)$")]
+    #[schema(
+        pattern = "^([1-9][0-9]{0,5}(s|m)|([1-9][0-9]{0,3}|[1-7][0-9]{4}|8[0-6][0-9]{3}|87[0-5][0-9]{2}|87600)h|([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2}|36[0-4][0-9]|3650)d)$"
+    )]
     pub expires_in: Option<String>,
 }
 

@@ -19,7 +19,7 @@ use crate::role_guard::Admin;
 use api_types::{CreateKey, CreatedKey, Key, Keys};
 
 /// Ten years. A key for longer is created without an expiry.
-const LIFE_MAX: Millis = Millis(10 * 366 * 86_400_000);
+const LIFE_MAX: Millis = Millis(3_650 * 86_400_000);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -3,6 +3,7 @@
 use axum::http::Method;
 use countersign_contract::TestEnv;
 use domain::Role;
+use regex::Regex;
 use serde_json::{Value, json};
 
 fn put(revision: &Value) -> Value {
@@ -124,6 +125,32 @@ async fn invalid_key_request_is_refused() {
             (400, "BAD_REQUEST".to_owned()),
             "{request}"
         );
+    }
+}
+
+#[tokio::test]
+async fn documented_key_lifetimes_are_the_accepted_ones() {
+    let env = TestEnv::new().await;
+    let admin = env.acme.key(Role::Admin);
+    let document = env.get(admin, "/openapi.json").await.json();
+    let schema = &document["components"]["schemas"]["CreateKey"]["properties"]["expires_in"];
+    let documented = Regex::new(schema["pattern"].as_str().unwrap()).unwrap();
+    let mut texts: Vec<String> =
+        ["", "d", "1", "1.5h", "-1d", "1w", "999999s", "999999m"].map(str::to_owned).to_vec();
+    for (unit, most) in [("s", 10), ("m", 10), ("h", 87_600), ("d", 3_650)] {
+        for number in [0, 1, 9, 10, most - 1, most] {
+            texts.push(format!("{number}{unit}"));
+        }
+    }
+    for (unit, most) in [("h", 87_600), ("d", 3_650)] {
+        for number in [most + 1, most + 10, most + 100, most * 10, 999_999] {
+            texts.push(format!("{number}{unit}"));
+        }
+    }
+    for text in texts {
+        let request = json!({ "person": "ci", "roles": ["viewer"], "expires_in": text });
+        let accepted = env.post(admin, "/keys", &request).await.status == 201;
+        assert_eq!(accepted, documented.is_match(&text), "{text}");
     }
 }
 
