@@ -25,7 +25,7 @@ locals {
   }
 
   # The operations that the programs use. The metric has no total over all operations.
-  operations = ["GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"]
+  operations = ["GetItem", "BatchGetItem", "Query", "PutItem", "BatchWriteItem", "UpdateItem", "DeleteItem", "TransactWriteItems"]
 
   # A throttled index also throttles writes to the table.
   throttles = merge(

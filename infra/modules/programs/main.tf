@@ -157,6 +157,7 @@ locals {
           "dynamodb:GetItem",
           "dynamodb:BatchGetItem",
           "dynamodb:Query",
+          "dynamodb:BatchWriteItem",
           "dynamodb:PutItem",
           "dynamodb:UpdateItem",
           "dynamodb:DeleteItem",

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::config::interceptors::{
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
 use aws_sdk_dynamodb::operation::batch_get_item::BatchGetItemInput;
+use aws_sdk_dynamodb::operation::batch_write_item::BatchWriteItemInput;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemInput;
 use aws_sdk_dynamodb::operation::get_item::GetItemInput;
 use aws_sdk_dynamodb::operation::put_item::PutItemInput;
@@ -66,6 +67,7 @@ impl Intercept for Capacity {
         report_capacity!(
             GetItemInput,
             BatchGetItemInput,
+            BatchWriteItemInput,
             QueryInput,
             PutItemInput,
             UpdateItemInput,
@@ -169,11 +171,18 @@ fn about(body: &Value) -> String {
     if let Some(first) = body["ExpressionAttributeValues"][":first"]["S"].as_str() {
         return format!("{}s of a run or tenant", first.split('#').next().unwrap_or_default());
     }
-    let wanted = body["RequestItems"].as_object().into_iter().flatten();
-    let wanted = wanted.flat_map(|(_, of)| of["Keys"].as_array().into_iter().flatten());
+    let tables = || body["RequestItems"].as_object().into_iter().flatten();
+    let wanted = tables().flat_map(|(_, of)| of["Keys"].as_array().into_iter().flatten());
+    let puts = tables().flat_map(|(_, of)| of.as_array().into_iter().flatten());
+    let puts = puts.map(|put| &put["PutRequest"]["Item"]);
     let single = [&body["Key"], &body["Item"]].into_iter().filter(|item| item.is_object());
-    let sorts = writes(body).map(|(_, item)| item).chain(wanted).chain(single).map(sort);
-    sorts.collect::<Vec<_>>().join(" + ")
+    let sorts = writes(body).map(|(_, item)| item).chain(wanted).chain(puts).chain(single).map(sort);
+    let mut sorts: Vec<&str> = sorts.collect();
+    // The size of a batch depends on the load.
+    if body["RequestItems"].is_object() {
+        sorts.dedup();
+    }
+    sorts.join(" + ")
 }
 
 fn write_kind(body: &Value) -> WriteKind {

@@ -398,21 +398,18 @@ fn index_attributes(decision: &Decision, time: &CommitTime) -> [IndexAttribute; 
     let record = &decision.record;
     let set_or_remove =
         |value: Option<AttributeValue>| value.map_or(AttributeChange::Remove, AttributeChange::Set);
-    let shard_of_run = || text(shard("run", &record.key));
+    let shard_of_run = || text(shard(UNFINISHED, &record.key));
     let by_status = set_or_remove(in_status(&record.key.tenant, record.status).map(text));
     let about = record.trigger.record.as_ref();
     let by_record = set_or_remove(about.map(|about| text(on_record(&record.key.tenant, about))));
     let evidence_pending = decision.outgoing.iter().any(|message| message.job == Job::BuildEvidence);
     // A finished run stays in the due index until it has evidence. If its due time is near anyway, the index entry
-    // stays unchanged, because a changed entry is a billed write. A run that waited may have a due time days ahead;
-    // it gets a new one.
+    // stays unchanged, because a changed entry is a billed write; the sweep moves it if the evidence is late. A run
+    // that waited may have a due time days ahead; it gets a new one.
     let [due_partition, due_at] = if evidence_pending {
         let near = decision.was_due.is_some_and(|due| due <= time.now + ORPHANED_AFTER);
-        let soon = number((time.now + GRACE).0);
-        [
-            AttributeChange::SetIfMissing(shard_of_run()),
-            if near { AttributeChange::SetIfMissing(soon) } else { AttributeChange::Set(soon) },
-        ]
+        let set = if near { AttributeChange::SetIfMissing } else { AttributeChange::Set };
+        [AttributeChange::SetIfMissing(shard_of_run()), set(number((time.now + GRACE).0))]
     } else {
         [
             set_or_remove(record.due_at.map(|_| shard_of_run())),
@@ -478,13 +475,25 @@ pub(super) fn on_record(tenant: &TenantId, record: &RecordName) -> String {
     format!("{tenant}#{record}")
 }
 
-/// The prefix of the partitions of [`OPEN`] that hold paused runs.
+/// The prefix of the partitions of [`DUE`] that hold unfinished runs, and finished runs until they have evidence or
+/// the sweep moves them.
+pub(super) const UNFINISHED: &str = "run";
+
+/// The prefix of the partition of [`DUE`] that holds finished runs whose evidence is late.
+pub(super) const WITHOUT_EVIDENCE: &str = "evidence";
+
+/// The prefix of the partition of [`OPEN`] that holds paused runs.
 pub(super) const PAUSED: &str = "paused";
 
 /// The partition of an index for entries of this `kind` of `run`.
 pub(super) fn shard(kind: &str, run: &RunKey) -> String {
     let digest = Digest::of_parts("countersign/due-shard/v1", &[run.tenant.as_str(), run.run.as_str()]);
-    format!("{kind}#{}", digest.as_bytes()[0] % SHARDS)
+    format!("{kind}#{}", digest.as_bytes()[0] % shards(kind))
+}
+
+/// The number of partitions for entries of this `kind`.
+pub(super) fn shards(kind: &str) -> u8 {
+    if kind == UNFINISHED { SHARDS } else { 1 }
 }
 
 /// The receipts to write and the revision that each replaces. With several changes to one key, the first names the

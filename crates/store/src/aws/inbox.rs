@@ -127,7 +127,7 @@ where
 
     async fn due_schedules(&self, now: Timestamp, limit: u32) -> Result<Vec<DueSchedule>, StoreError> {
         let doing = "find due schedules";
-        let found = self.due_in(SCHEDULES, DueQuery::all_tenants(now, limit, doing)).await?;
+        let found = self.due_in(SCHEDULES.to_owned(), DueQuery::all_tenants(now, limit, doing)).await?;
         let keys: Vec<Key> = found.iter().filter_map(Key::of).collect();
         let mut due = Vec::new();
         for item in self.get_all(&keys, doing).await? {

@@ -1,24 +1,27 @@
 //! Lists from the GSIs. An index returns candidates; the strongly consistent item decides.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::Ordering;
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::types::AttributeValue;
 use domain::{Approval, RunKey, RunRecord, TenantId, Timestamp};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::de::DeserializeOwned;
 
 use crate::blobs::Blobs;
 use crate::cursor::{Cursor, PageQuery};
 use crate::error::StoreError;
 use crate::governance::ApprovalPage;
-use crate::ledger::{NO_TENANTS, ORDER_SLACK, RunPage, RunQuery};
+use crate::ledger::{NO_TENANTS, ORDER_SLACK, RunPage, RunQuery, Write};
 use crate::queue::Queue;
 
-use super::commit::{PAUSED, in_status, on_record};
+use super::commit::{PAUSED, UNFINISHED, WITHOUT_EVIDENCE, in_status, on_record, shard, shards};
 use super::error::AwsError;
 use super::item::{EVIDENCE_PENDING, Item, ItemError, number, read_number, read_text, text};
 use super::key::{Key, SK};
 use super::sequence::Sequence;
-use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, Index, OPEN, SHARDS};
+use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, Index, OPEN};
 use super::{AwsStore, BATCH_MAX};
 
 /// The maximum number of queries for one page of runs. After that, the page is shorter and has a cursor.
@@ -28,12 +31,35 @@ const QUERIES_MAX: u32 = 16;
 /// a hundred thousand entries. Entries behind those are found by a later sweep.
 const EXCLUDED_PAGES_MAX: usize = 16;
 
-/// How many entries of the due index are read to find runs of one kind among runs of the other: about a hundred
-/// requests, so that the sweep has time for the rest. Entries behind those are found by a later sweep.
-const SCAN_MAX: u32 = 8_000;
+/// How many entries of the due index are read to find runs of one kind among runs of the other: few enough requests
+/// that the sweep has time for the rest.
+const SCAN_MAX: u32 = 2_000;
+
+/// How often one sweep reads that many entries to move finished runs out of the way.
+const MOVE_SCANS_MAX: u32 = 16;
 
 /// How much each read extends the previous one.
 const SCAN_GROWTH: u32 = 4;
+
+/// How many requests of one list are in progress at a time.
+const CONCURRENT_REQUESTS: usize = 32;
+
+/// How many batches of items are read at a time.
+const CONCURRENT_BATCHES: usize = 4;
+
+/// The due runs of one kind.
+struct DueItems {
+    items: Vec<Item>,
+    /// Whether the index has more entries than were read.
+    unread: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the first {SCAN_MAX} entries of the due index are finished runs without evidence; the next sweep moves them, \
+     see event due_scan_exhausted"
+)]
+struct DueScanExhausted;
 
 /// A query of the due index.
 #[derive(Clone, Copy)]
@@ -157,40 +183,97 @@ where
         limit: u32,
     ) -> Result<Vec<RunKey>, StoreError> {
         let query = DueQuery { excluded, now, limit, doing: "find due runs" };
-        let due = self.due_run_items(query, |item| !item.contains_key(EVIDENCE_PENDING)).await?;
-        Ok(due.iter().filter_map(|item| Key::of(item)?.run_key()).collect())
+        let unfinished = |item: &Item| {
+            let finished = item.contains_key(EVIDENCE_PENDING);
+            if finished {
+                self.finished_runs_seen.store(true, Ordering::Relaxed);
+            }
+            !finished
+        };
+        let DueItems { items, unread } = self.due_run_items(query, unfinished).await?;
+        if unread {
+            tracing::error!(
+                event = "due_scan_exhausted",
+                found = items.len(),
+                read = SCAN_MAX,
+                "finished runs without evidence hide due runs"
+            );
+            if items.is_empty() {
+                return Err(StoreError::broken(query.doing, DueScanExhausted));
+            }
+        }
+        Ok(items.iter().filter_map(|item| Key::of(item)?.run_key()).collect())
     }
 
-    /// The due runs that pass `filter`, longest overdue first. Runs to advance and runs without evidence share the
-    /// partitions of the index, and many runs of one kind must not hide the others, so the index is read further
-    /// until enough are found.
-    pub(super) async fn due_run_items(
+    /// Moves finished runs without evidence to a partition of their own, where they do not hide due runs. The index is
+    /// read only if the last list of due runs contained such runs, so that the sweep of an idle installation reads it
+    /// once.
+    pub(super) async fn move_finished(&self, now: Timestamp, doing: &'static str) -> Result<(), StoreError> {
+        if !self.finished_runs_seen.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        for _ in 0..MOVE_SCANS_MAX {
+            let query = DueQuery::all_tenants(now, SCAN_MAX, doing);
+            let finished = self.due_run_items(query, |item| item.contains_key(EVIDENCE_PENDING)).await?;
+            let moves = finished.items.iter().filter_map(Key::of).map(|key| self.move_one(key, now, doing));
+            let mut moves = stream::iter(moves).buffer_unordered(CONCURRENT_REQUESTS);
+            let mut progress = 0;
+            while let Some(written) = moves.next().await {
+                progress += u32::from(written? == Write::Committed);
+            }
+            // The index may be late and show moved runs again. The next sweep moves the rest.
+            if finished.items.len() < count(SCAN_MAX) && !finished.unread || progress == 0 {
+                return Ok(());
+            }
+        }
+        self.finished_runs_seen.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn move_one(&self, key: Key, now: Timestamp, doing: &'static str) -> Result<Write, StoreError> {
+        let Some(run) = key.run_key() else { return Ok(Write::Superseded) };
+        let values = [
+            (":yes", AttributeValue::Bool(true)),
+            (":to", text(shard(WITHOUT_EVIDENCE, &run))),
+            (":now", number(now.0)),
+        ];
+        let values = values.map(|(name, value)| (name.to_owned(), value)).into();
+        let moved = "SET due_pk = :to, due_at = :now";
+        self.update(&key, moved, "evidence_pending = :yes", values, doing).await
+    }
+
+    /// The due runs of the unfinished partitions that pass `filter`, longest overdue first. Many runs that do not
+    /// pass must not hide the others, so the index is read further until enough are found.
+    async fn due_run_items(
         &self,
         query: DueQuery<'_>,
         filter: impl Fn(&Item) -> bool,
-    ) -> Result<Vec<Item>, StoreError> {
-        let (mut found, mut seen) = (Vec::new(), HashSet::new());
-        let mut scan = query.limit;
+    ) -> Result<DueItems, StoreError> {
+        let (mut items, mut seen) = (Vec::new(), HashSet::new());
+        let mut scan = query.limit.min(SCAN_MAX);
         loop {
-            let mut keys = self.due_items("run", DueQuery { limit: scan, ..query }).await?;
-            let more = keys.len() >= count(scan) && scan < SCAN_MAX;
+            let mut keys = self.due_items(UNFINISHED, DueQuery { limit: scan, ..query }).await?;
+            let more = keys.len() >= count(scan);
             keys.retain(|key| seen.insert(key.clone()));
-            for some in keys.chunks(BATCH_MAX) {
-                found.extend(self.still_due(some, query).await?.into_iter().filter(&filter));
-                if found.len() >= count(query.limit) {
-                    found.truncate(count(query.limit));
-                    return Ok(found);
+            let batches: Vec<Vec<Key>> = keys.chunks(BATCH_MAX).map(<[Key]>::to_vec).collect();
+            let batches = batches.into_iter().map(|batch| async move { self.still_due(&batch, query).await });
+            let mut batches = stream::iter(batches).buffered(CONCURRENT_BATCHES);
+            while let Some(batch) = batches.next().await {
+                items.extend(batch?.into_iter().filter(&filter));
+                if items.len() >= count(query.limit) {
+                    items.truncate(count(query.limit));
+                    return Ok(DueItems { items, unread: false });
                 }
             }
-            if !more {
-                return Ok(found);
+            if !more || scan >= SCAN_MAX {
+                return Ok(DueItems { items, unread: more });
             }
             scan = scan.saturating_mul(SCAN_GROWTH).min(SCAN_MAX);
         }
     }
 
     /// The items that are still due, in the same order. The index may be late.
-    async fn still_due(&self, keys: &[Key], query: DueQuery<'_>) -> Result<Vec<Item>, StoreError> {
+    pub(super) async fn still_due(&self, keys: &[Key], query: DueQuery<'_>) -> Result<Vec<Item>, StoreError> {
         let found = self.get_all(keys, query.doing).await?;
         let due = |item: &Item| read_number::<i64>(item, DUE.range).is_some_and(|at| at <= query.now.0);
         let due = found.into_iter().filter(due);
@@ -201,8 +284,9 @@ where
     /// The tenants with runs that are unfinished or have no evidence yet.
     pub(super) async fn active_tenants(&self) -> Result<Vec<TenantId>, StoreError> {
         let doing = "list tenants";
-        let mut keys =
-            self.due_items("run", DueQuery::all_tenants(Timestamp(i64::MAX), u32::MAX, doing)).await?;
+        let all = DueQuery::all_tenants(Timestamp(i64::MAX), u32::MAX, doing);
+        let mut keys = self.due_items(UNFINISHED, all).await?;
+        keys.extend(self.due_items(WITHOUT_EVIDENCE, all).await?);
         keys.extend(self.paused_runs(doing).await?);
         let tenants: BTreeSet<TenantId> = keys.iter().filter_map(Key::tenant_id).collect();
         Ok(tenants.into_iter().collect())
@@ -210,27 +294,26 @@ where
 
     /// The keys of all paused runs.
     async fn paused_runs(&self, doing: &'static str) -> Result<Vec<Key>, StoreError> {
-        let mut found = Vec::new();
-        for shard in 0..SHARDS {
+        let queries = (0..shards(PAUSED)).map(|number| {
             let query = self.query(OPEN).key_condition_expression(format!("{} = :partition", OPEN.hash));
-            let query = query.expression_attribute_values(":partition", text(format!("{PAUSED}#{shard}")));
-            found.extend(self.query_all(query, u32::MAX, doing).await?);
-        }
+            let query = query.expression_attribute_values(":partition", text(format!("{PAUSED}#{number}")));
+            self.query_all(query, u32::MAX, doing)
+        });
+        let found = concurrently(queries).await?;
         Ok(found.iter().filter_map(Key::of).collect())
     }
 
     /// The keys of due entries of this `kind`, longest overdue first.
     pub(super) async fn due_items(&self, kind: &str, query: DueQuery<'_>) -> Result<Vec<Key>, StoreError> {
-        let mut found = Vec::new();
-        for shard in 0..SHARDS {
-            found.extend(self.due_in(&format!("{kind}#{shard}"), query).await?);
-        }
+        let mut found =
+            concurrently((0..shards(kind)).map(|number| self.due_in(format!("{kind}#{number}"), query)))
+                .await?;
         found.sort_by_key(|item| read_number::<i64>(item, DUE.range));
         Ok(found.iter().filter_map(Key::of).take(count(query.limit)).collect())
     }
 
     /// The due entries of one partition of the index, longest overdue first.
-    pub(super) async fn due_in(&self, partition: &str, due: DueQuery<'_>) -> Result<Vec<Item>, StoreError> {
+    pub(super) async fn due_in(&self, partition: String, due: DueQuery<'_>) -> Result<Vec<Item>, StoreError> {
         let DueQuery { excluded, now, limit, doing } = due;
         let query = self.query(DUE).key_condition_expression("due_pk = :partition AND due_at <= :now");
         let query = query
@@ -358,6 +441,14 @@ where
             }
         }
     }
+}
+
+/// The results of all queries, in no order.
+async fn concurrently<F>(queries: impl Iterator<Item = F>) -> Result<Vec<Item>, StoreError>
+where
+    F: Future<Output = Result<Vec<Item>, StoreError>>,
+{
+    stream::iter(queries).buffer_unordered(CONCURRENT_REQUESTS).try_concat().await
 }
 
 /// A limit as `usize`.

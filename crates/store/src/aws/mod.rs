@@ -18,6 +18,7 @@ mod item;
 mod key;
 mod ledger;
 mod local;
+mod log;
 mod message;
 mod outbox;
 mod s3;
@@ -31,6 +32,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt::Display;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -52,6 +54,7 @@ use crate::queue::Queue;
 use error::{AwsError, Class};
 use item::Item;
 use key::Key;
+use log::LogWriters;
 use sequence::Sequences;
 
 pub use connect::{AwsSettings, configure, dynamodb, open, open_local, retries, s3, sqs, timeouts};
@@ -83,6 +86,9 @@ pub struct AwsStore<Q, B> {
     blobs: B,
     clock: Arc<dyn Clock>,
     sequences: Arc<Sequences>,
+    log_writers: Arc<LogWriters>,
+    /// Whether the due index may have finished runs among the unfinished ones.
+    finished_runs_seen: Arc<AtomicBool>,
     /// A random number of this process, for jitter and for client request tokens.
     salt: u64,
 }
@@ -116,6 +122,8 @@ where
             blobs,
             clock,
             sequences: Arc::default(),
+            log_writers: Arc::default(),
+            finished_runs_seen: Arc::new(AtomicBool::new(true)),
             salt: RandomState::new().hash_one(()),
         }
     }

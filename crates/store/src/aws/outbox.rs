@@ -15,10 +15,10 @@ use crate::error::{StoreError, error_chain};
 use crate::queue::Queue;
 use crate::trace;
 
-use super::commit::{CommitTime, Guard, Transaction, shard};
+use super::commit::{CommitTime, Guard, Transaction, WITHOUT_EVIDENCE, shard};
 use super::error::AwsError;
 use super::index::DueQuery;
-use super::item::{EVIDENCE_PENDING, Item, JOB, QUEUE, TRACE, number, read_text, text};
+use super::item::{Item, JOB, QUEUE, TRACE, number, read_text, text};
 use super::key::Key;
 use super::table::DUE;
 use super::{AwsStore, Condition, with};
@@ -122,10 +122,12 @@ where
     /// Sends outbox messages that were committed but not sent, and requests missing evidence again: at most `limit`
     /// of each. Returns the number of messages sent. The sweep calls this.
     pub async fn flush_outbox(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        self.move_finished(now, FLUSHING).await?;
         // Both lists are read before anything is sent, so a failed read has no effect.
         let due = DueQuery::all_tenants(now, limit, FLUSHING);
         let entries = self.due_items("outbox", due).await?;
-        let without_evidence = self.due_run_items(due, |item| item.contains_key(EVIDENCE_PENDING)).await?;
+        let without_evidence = self.due_items(WITHOUT_EVIDENCE, due).await?;
+        let without_evidence = self.still_due(&without_evidence, due).await?;
         let (mut sent, mut unavailable) = (0, Unavailable::default());
         for key in entries {
             sent += u32::from(self.flush_entry(&key, &mut unavailable).await?);

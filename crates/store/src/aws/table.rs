@@ -26,7 +26,8 @@ pub(super) struct Index {
     pub(super) range: &'static str,
 }
 
-/// Runs and outbox messages by due time, in [`SHARDS`] partitions.
+/// Unfinished runs by due time, in [`SHARDS`] partitions. Finished runs whose evidence is late, and outbox
+/// messages, each in one partition.
 pub(super) const DUE: Index = Index { name: "due", hash: "due_pk", range: "due_at" };
 /// All runs of a tenant, by start time.
 pub(super) const BY_TENANT: Index = Index { name: "runs_by_tenant", hash: "tenant_pk", range: "runs_sk" };
@@ -34,15 +35,15 @@ pub(super) const BY_TENANT: Index = Index { name: "runs_by_tenant", hash: "tenan
 pub(super) const BY_STATUS: Index = Index { name: "runs_by_status", hash: "status_pk", range: "runs_sk" };
 /// The runs of a tenant about one record of an external system, by start time.
 pub(super) const BY_RECORD: Index = Index { name: "runs_by_record", hash: "record_pk", range: "runs_sk" };
-/// The open approval requests of a tenant, by request time, and, in [`SHARDS`] partitions, the paused runs of all
-/// tenants.
+/// The open approval requests of a tenant, by request time, and, in one partition, the paused runs of all tenants.
 pub(super) const OPEN: Index = Index { name: "open_approvals", hash: "open_pk", range: "open_sk" };
 
 const INDEXES: [Index; 5] = [DUE, BY_TENANT, BY_STATUS, BY_RECORD, OPEN];
 
-/// The number of partitions for entries of all tenants. One partition takes a thousand writes a second, and every
-/// query reads all partitions.
-pub(super) const SHARDS: u8 = 4;
+/// The number of partitions for unfinished runs of all tenants. One partition takes a thousand writes a second, and
+/// every run writes several entries. Every sweep reads all partitions, so more of them would cost more in an idle
+/// installation. Entries that few runs have are in one partition for each kind.
+pub(super) const SHARDS: u8 = 16;
 
 /// The TTL attribute, in seconds since 1970. Set on inbox entries and their keys, and on worker records.
 pub const TIME_TO_LIVE: &str = "ttl";

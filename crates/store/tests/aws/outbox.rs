@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use countersign_store::aws::{AwsParts, AwsStore};
 use countersign_store::{
     Archive as _, Clock as _, Delivery, Inbox as _, Ledger, Queue, SqliteStore, StoreError, SystemClock,
@@ -39,6 +39,9 @@ pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
         ("due_runs_and_runs_without_evidence_are_both_found", |env| {
             Box::pin(due_runs_and_runs_without_evidence_are_both_found(env))
         }),
+        ("runs_without_evidence_do_not_hide_due_runs", |env| {
+            Box::pin(runs_without_evidence_do_not_hide_due_runs(env))
+        }),
         ("undecodable_items_do_not_block_the_flush", |env| {
             Box::pin(undecodable_items_do_not_block_the_flush(env))
         }),
@@ -68,6 +71,7 @@ async fn unsent_outbox_message_is_sent_once_by_the_sweep(env: TestEnv) {
     assert!(store.flush_outbox(FAR_AHEAD, 10).await.is_err());
     down.store(false, Ordering::Relaxed);
     assert_eq!(store.flush_outbox(Timestamp(0), 10).await.unwrap(), 0);
+    assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), []);
 
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 1);
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
@@ -139,6 +143,44 @@ async fn due_runs_and_runs_without_evidence_are_both_found(env: TestEnv) {
         sent += 1;
     }
     assert_eq!(sent, 9);
+}
+
+/// More finished runs than one read of the index reaches. Reading only them is an error, and the flush moves them.
+async fn runs_without_evidence_do_not_hide_due_runs(env: TestEnv) {
+    const FINISHED: usize = 2_100;
+    let (store, _) = store(&env);
+    let finished = start_and_cancel(&store, "finished").await.key;
+    copy_run(&env, &finished, FINISHED).await;
+    let due = start_run(&store, "due").await.key;
+
+    let logs = Logs::default();
+    let hidden = store.due(FAR_AHEAD, 10).with_subscriber(logs.clone()).await;
+    assert!(matches!(hidden, Err(StoreError::Broken { .. })), "{hidden:?}");
+    assert_eq!(logs.containing(&["ERROR", "due_scan_exhausted"]).len(), 1);
+
+    assert_eq!(store.flush_outbox(FAR_AHEAD, 5).await.unwrap(), 5);
+    assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [due]);
+}
+
+/// Copies the item of a run, so that all copies were due before any other run.
+async fn copy_run(env: &TestEnv, run: &RunKey, copies: usize) {
+    let text = |text: String| AttributeValue::S(text);
+    let key = |run: &str| text(format!("{}#run#{run}", tenant()));
+    let get = env.client.get_item().table_name(&env.table).key("pk", key(run.run.as_str()));
+    let item = get.key("sk", text("run".to_owned())).send().await.unwrap().item.unwrap();
+    let copy = |number: usize| {
+        let mut item = item.clone();
+        item.insert("pk".to_owned(), key(&format!("copy-{number}")));
+        item.insert("due_pk".to_owned(), text(format!("run#{}", number % 16)));
+        item.insert("due_at".to_owned(), AttributeValue::N("1".to_owned()));
+        let put = PutRequest::builder().set_item(Some(item)).build().unwrap();
+        WriteRequest::builder().put_request(put).build()
+    };
+    let copies: Vec<WriteRequest> = (0..copies).map(copy).collect();
+    for batch in copies.chunks(25) {
+        let written = env.client.batch_write_item().request_items(&env.table, batch.to_vec());
+        assert_eq!(written.send().await.unwrap().unprocessed_items.unwrap_or_default().len(), 0);
+    }
 }
 
 async fn undecodable_items_do_not_block_the_flush(env: TestEnv) {

@@ -104,7 +104,7 @@ impl MatrixEnv for Table {
     fn stored(&self) -> BoxFuture<'_, BTreeSet<String>> {
         Box::pin(async {
             self.connection.set(None);
-            let due = sweep(&self.store).await;
+            let due = sweep(&self.store, &self.client, &self.name).await;
             let messages = self.messages().await;
             items(&self.client, &self.name).await.into_iter().chain(due).chain(messages).collect()
         })

@@ -1,5 +1,7 @@
 //! The named threats to the table, with the real engine, in virtual time.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,9 +9,11 @@ use countersign_store::{
     Archive as _, Governance as _, Ledger as _, PageQuery, Queue as _, RunQuery, StoreError, Write,
 };
 use domain::chain::verify;
-use domain::{BlobRef, Digest, Evidence, Millis, QueueName, RunStatus, Timestamp, merkle};
+use domain::merkle::Position;
+use domain::{BlobRef, Digest, Evidence, Millis, QueueName, RunId, RunKey, RunStatus, Timestamp, merkle};
 use engine::{Engine, EngineError, SweepResult};
 use testkit::TestClock;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::env::Store;
@@ -27,6 +31,12 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("ddb_conflict_storm", |table| Box::pin(ddb_conflict_storm(table))),
         ("ddb_reply_lost_then_condition_failed", |table| {
             Box::pin(ddb_reply_lost_then_condition_failed(table))
+        }),
+        ("one_write_appends_all_waiting_entries", |table| {
+            Box::pin(one_write_appends_all_waiting_entries(table))
+        }),
+        ("canceled_append_does_not_stop_the_others", |table| {
+            Box::pin(canceled_append_does_not_stop_the_others(table))
         }),
         ("gsi_stale_read", |table| Box::pin(gsi_stale_read(table))),
         ("conflicting_claims_are_committed_once", |table| {
@@ -150,6 +160,68 @@ async fn conflicting_claims_are_committed_once(table: Table) {
         .filter(|request| request.operation == "TransactWriteItems")
         .count();
     assert!(sent > 48, "{sent} transactions, half of them canceled");
+}
+
+fn log_run(number: usize) -> RunKey {
+    RunKey { tenant: tenant(), run: RunId::new(&format!("run-{number}")).unwrap() }
+}
+
+fn log_leaf(number: usize) -> Digest {
+    merkle::leaf(&number.to_be_bytes())
+}
+
+/// Starts one append for each number.
+fn appends(table: &Table, numbers: Range<usize>) -> Vec<JoinHandle<Result<Position, StoreError>>> {
+    let append = |number| {
+        let store = table.store.clone();
+        tokio::spawn(async move { store.append_log(&log_run(number), log_leaf(number)).await })
+    };
+    numbers.map(append).collect()
+}
+
+/// The log has each of these runs once, at the position that its append returned.
+async fn assert_appended(table: &Table, appended: Vec<JoinHandle<Result<Position, StoreError>>>) {
+    let mut roots = BTreeMap::new();
+    for (number, position) in appended.into_iter().enumerate() {
+        let position = position.await.unwrap().unwrap();
+        assert!(position.holds(&log_leaf(number)));
+        // The first entry, one within a batch, and the last.
+        if number == 0 || number % 100 == 99 {
+            let again = table.store.append_log(&log_run(number), log_leaf(number)).await.unwrap();
+            assert_eq!(again, position);
+        }
+        assert_eq!(roots.insert(position.index, position.root), None, "two entries with one index");
+    }
+    assert_eq!(roots.keys().copied().max(), u64::try_from(roots.len() - 1).ok());
+}
+
+async fn one_write_appends_all_waiting_entries(table: Table) {
+    const RUNS: usize = 300;
+    let appended = appends(&table, 0..RUNS);
+    for append in &appended {
+        while !append.is_finished() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+    let writes = table.connection.requests();
+    let writes = writes.iter().filter(|request| request.operation == "PutItem").count();
+    assert!(writes <= 4, "{writes} writes of the head for {RUNS} entries");
+    assert_appended(&table, appended).await;
+}
+
+/// The caller that writes for the others is canceled while its request is in flight.
+async fn canceled_append_does_not_stop_the_others(table: Table) {
+    table.connection.set([Injection::once("PutItem", 1, Fault::Silence)]);
+    let first = appends(&table, 0..1);
+    assert_eq!(table.store.append_log(&log_run(0), log_leaf(0)).await.unwrap().index, 0);
+    let mut rest = appends(&table, 1..40);
+    sleep(Duration::from_millis(1)).await;
+    rest[0].abort();
+    assert!(rest.remove(0).await.unwrap_err().is_cancelled());
+    for (number, position) in (2..40).zip(rest) {
+        assert!(position.await.unwrap().unwrap().holds(&log_leaf(number)));
+    }
+    assert_appended(&table, first).await;
 }
 
 /// The write is applied and its reply lost. The retry fails its own condition. The engine finds the write by its

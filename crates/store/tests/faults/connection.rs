@@ -209,6 +209,15 @@ fn split_batch(body: &mut Value) -> Option<Value> {
     }
     let tables = body["RequestItems"].as_object_mut()?;
     let (table, batch) = tables.iter_mut().next()?;
+    if let Some(puts) = batch.as_array_mut() {
+        let rest = puts.split_off(puts.len() / 2);
+        let unprocessed = json!({ table.clone(): rest });
+        if puts.is_empty() {
+            *body = json!({ "UnprocessedItems": unprocessed });
+            return None;
+        }
+        return Some(json!({ "UnprocessedItems": unprocessed }));
+    }
     let keys = batch["Keys"].as_array_mut()?;
     let rest = keys.split_off(keys.len() / 2);
     let nothing = keys.is_empty();

@@ -139,7 +139,7 @@ impl Service {
 
     fn throttled(self, row: &Row) -> Fault {
         match (self, row.operation) {
-            (Self::DynamoDb, "GetItem" | "PutItem" | "BatchGetItem") => {
+            (Self::DynamoDb, "GetItem" | "PutItem" | "BatchGetItem" | "BatchWriteItem") => {
                 self.response(400, "ProvisionedThroughputExceededException")
             }
             (Self::DynamoDb, _) => self.response(400, "ThrottlingException"),

@@ -96,7 +96,10 @@ pub(crate) const ROWS: &[Row] = rows![
     // The archive.
     "append_log": "GetItem" from "mod.rs::get", Read, "append to the transparency log";
     "append_log": "PutItem" from "mod.rs::put", Write, "append to the transparency log";
+    "append_log": "BatchGetItem" from "mod.rs::get_batch", Read, "append to the transparency log";
     "append_log, second entry": "GetItem" from "mod.rs::get", Read, "append to the transparency log";
+    "append_log, second entry": "BatchGetItem" from "mod.rs::get_batch", Read, "append to the transparency log";
+    "append_log, second entry": "BatchWriteItem" from "log.rs::put_batch", Write, "append to the transparency log";
     "append_log, second entry": "PutItem" from "mod.rs::put", Write, "append to the transparency log";
     "put_evidence": "UpdateItem" from "mod.rs::update", Write, "record evidence";
     "put_evidence, run resumed": "UpdateItem" from "mod.rs::update", Write, "record evidence";
@@ -173,8 +176,12 @@ pub(crate) fn row(call: &str, operation: &str) -> &'static Row {
 }
 
 /// Texts that look like operation names but are not.
-const NOT_OPERATIONS: [&str; 3] =
-    ["no reason given", "skipped an undecodable item", "skipped an undecodable outbox entry"];
+const NOT_OPERATIONS: [&str; 4] = [
+    "finished runs without evidence hide due runs",
+    "no reason given",
+    "skipped an undecodable item",
+    "skipped an undecodable outbox entry",
+];
 
 /// The files of the store traits.
 const TRAITS: [&str; 8] = [

@@ -160,7 +160,7 @@ impl MatrixEnv for Cell {
     fn stored(&self) -> BoxFuture<'_, BTreeSet<String>> {
         Box::pin(async {
             self.connection.set(None);
-            let mut stored = sweep(&self.store).await;
+            let mut stored = sweep(&self.store, &self.dynamodb, &self.table).await;
             stored.extend(items(&self.dynamodb, &self.table).await);
             for url in self.resources.urls() {
                 stored.extend(self.messages(&url).await);
