@@ -1,6 +1,6 @@
 //! The sweep: finds due runs that no message points at, for all tenants.
 //!
-//! A sweep processes a bounded number of runs, the longest overdue first. A tenant with more due runs than that, for
+//! A sweep wakes runs in batches, the longest overdue first, until none is due or its time is over. A tenant with more due runs than that, for
 //! example because its dispatch is stopped, must not delay the deadlines of other tenants. So a tenant with many due
 //! runs is excluded when the sweep reads the index again, and the runs found are processed in turns.
 
@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use domain::command::Wake;
 use domain::{Initiator, RunKey, TenantId};
+use futures_util::future::ready;
+use futures_util::stream::{self, StreamExt as _};
 use store::{Store, StoreError};
 use tokio::time::{Instant, timeout};
 
@@ -17,11 +19,17 @@ use crate::core::journal;
 use crate::error::{EngineError, error_chain};
 use crate::operations::OperationsService;
 
-/// How many runs one sweep processes; the rest stay due.
-const SWEEP_MAX: u32 = 500;
+/// How many scheduled runs one sweep starts.
+const SCHEDULES_MAX: u32 = 500;
+
+/// How many runs the sweep reads and wakes before it reads the index again.
+const WAKES_MAX: u32 = 2_000;
+
+/// How many runs the sweep wakes at a time.
+const CONCURRENT_WAKES: usize = 128;
 
 /// A tenant with this many due runs in one read is excluded from the next read. If no tenant has as many, at least
-/// sixty tenants share the sweep.
+/// 250 tenants share the sweep.
 const CROWD: usize = 8;
 
 /// How often the index is read again. Each read excludes at least one more tenant, and usually all crowding ones.
@@ -48,7 +56,7 @@ impl<S: Store> OperationsService<'_, S> {
     /// runs. A failing part does not stop the others; the error is returned after all were tried. The part that may
     /// take longest comes last.
     pub async fn sweep(self, by: &Initiator) -> Result<SweepResult, EngineError> {
-        let start = AdmissionService::new(self.core).start_due_schedules(SWEEP_MAX);
+        let start = AdmissionService::new(self.core).start_due_schedules(SCHEDULES_MAX);
         let scheduled = in_time("start scheduled runs", Box::pin(start)).await;
         let left = async { Ok(self.core.retry_busy(|store| store.flush(self.core.now(), FLUSH_MAX)).await?) };
         let sent = in_time("send unsent messages", Box::pin(left)).await;
@@ -59,33 +67,58 @@ impl<S: Store> OperationsService<'_, S> {
     /// Wakes due runs; returns how many. It stops before the function's timeout, because a function that is cut off
     /// counts as failed; the rest stay due.
     async fn wake_due(self, by: &Initiator) -> Result<u32, EngineError> {
-        let due = self.due().await?;
+        let mut due = self.due().await?;
         // The limit counts from here, so that a sweep with a slow read still wakes some.
         let until = Instant::now() + PART_MAX;
         let mut woken = 0;
-        for run in in_turns(due) {
+        loop {
+            let more = due.len() >= usize::try_from(WAKES_MAX).unwrap_or(usize::MAX);
+            let batch = self.wake_all(by, due, until).await;
+            woken += batch;
             if Instant::now() >= until {
                 tracing::warn!(
                     event = "sweep_incomplete",
                     woken,
                     "sweep ran out of time; the next sweep continues"
                 );
-                break;
+                return Ok(woken);
             }
-            match self.core.decide(&run, by, &Wake).await {
-                Ok(why) => {
-                    journal::woken(&run, why);
-                    woken += 1;
-                }
-                // The run ended or was processed since the index was read.
-                Err(EngineError::Refused(_) | EngineError::Contended { .. }) => {}
-                // One unreadable run must not keep the others from being woken.
-                Err(error) => {
-                    tracing::error!(event = "wake_failed", %run, error = %error_chain(&error), "due run not woken");
-                }
+            // A batch in which no run could be woken would be found again.
+            if !more || batch == 0 {
+                return Ok(woken);
+            }
+            due = self.due().await?;
+        }
+    }
+
+    /// Wakes these runs, several at a time; returns how many were woken before `until`.
+    async fn wake_all(self, by: &Initiator, due: Vec<RunKey>, until: Instant) -> u32 {
+        let wakes =
+            in_turns(due).map(|run| async move { Instant::now() < until && self.wake(by, &run).await });
+        stream::iter(wakes)
+            .buffer_unordered(CONCURRENT_WAKES)
+            .filter(|woken| ready(*woken))
+            .count()
+            .await
+            .try_into()
+            .unwrap_or(u32::MAX)
+    }
+
+    /// Wakes a due run. Returns whether it did.
+    async fn wake(self, by: &Initiator, run: &RunKey) -> bool {
+        match self.core.decide(run, by, &Wake).await {
+            Ok(why) => {
+                journal::woken(run, why);
+                true
+            }
+            // The run ended or was processed since the index was read.
+            Err(EngineError::Refused(_) | EngineError::Contended { .. }) => false,
+            // One unreadable run must not keep the others from being woken.
+            Err(error) => {
+                tracing::error!(event = "wake_failed", %run, error = %error_chain(&error), "due run not woken");
+                false
             }
         }
-        Ok(woken)
     }
 
     /// The longest overdue runs of crowding tenants, and the longest overdue runs of all others.
@@ -93,7 +126,7 @@ impl<S: Store> OperationsService<'_, S> {
         let now = self.core.now();
         let (mut due, mut crowd) = (Vec::new(), BTreeSet::new());
         for look in 1..=LOOKS_MAX {
-            let found = self.core.retry_busy(|store| store.due_excluding(&crowd, now, SWEEP_MAX)).await?;
+            let found = self.core.retry_busy(|store| store.due_excluding(&crowd, now, WAKES_MAX)).await?;
             let crowding = crowding(&found);
             if crowding.is_empty() || look == LOOKS_MAX {
                 due.extend(found);
@@ -132,7 +165,7 @@ fn crowding(found: &[RunKey]) -> BTreeSet<TenantId> {
     counts.into_iter().filter(|(_, count)| *count >= CROWD).map(|(tenant, _)| tenant.clone()).collect()
 }
 
-/// At most [`SWEEP_MAX`] runs: the first of each tenant, then the second of each, and so on.
+/// At most [`WAKES_MAX`] runs: the first of each tenant, then the second of each, and so on.
 fn in_turns(due: Vec<RunKey>) -> impl Iterator<Item = RunKey> {
     let mut had: BTreeMap<TenantId, usize> = BTreeMap::new();
     let mut turns: Vec<(usize, RunKey)> = Vec::with_capacity(due.len());
@@ -142,7 +175,7 @@ fn in_turns(due: Vec<RunKey>) -> impl Iterator<Item = RunKey> {
         *turn += 1;
     }
     turns.sort_by_key(|(turn, _)| *turn);
-    turns.into_iter().map(|(_, run)| run).take(usize::try_from(SWEEP_MAX).unwrap_or(usize::MAX))
+    turns.into_iter().map(|(_, run)| run).take(usize::try_from(WAKES_MAX).unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]
@@ -156,14 +189,14 @@ mod tests {
 
     #[test]
     fn a_large_tenant_does_not_delay_a_small_one() {
-        let due = [runs("acme", 600), runs("umbrella", 2)].concat();
+        let due = [runs("acme", 2_100), runs("umbrella", 2)].concat();
         let taken: Vec<RunKey> = in_turns(due).collect();
-        assert_eq!(taken.len(), 500);
+        assert_eq!(taken.len(), 2_000);
         let other = |run: &RunKey| run.tenant.as_str() == "umbrella";
         assert_eq!(taken.iter().filter(|run| other(run)).count(), 2);
         assert!(other(&taken[1]) && other(&taken[3]));
         let ours: Vec<RunKey> = taken.into_iter().filter(|run| !other(run)).collect();
-        assert_eq!(ours, runs("acme", 498), "each tenant's longest overdue come first");
+        assert_eq!(ours, runs("acme", 1_998), "each tenant's longest overdue come first");
     }
 
     #[test]
