@@ -31,7 +31,7 @@ Usage: cargo xtask <COMMAND> [OPTIONS]
 
 Commands:
   check         Check formatting, lints, documentation and licences; run it before every commit
-  test          Run all tests, then the cost check, the simulation, the model and the differential
+  test          Run all tests, then cost, scale, simulation, model and differential
   local         Start, stop or inspect a local AWS that needs no Docker
   simulate      Run the real engine and worker with every fault injected at every call
   model         Explore the protocol's state machine exhaustively and check that its mutants fail
@@ -42,6 +42,7 @@ Commands:
                 `accept` (signed webhooks), `stream` (event delivery to all listeners) or
                 `evidence` (evidence bundles)
   cost          Count the AWS requests of a step, price them and compare the price with its limit
+  scale         Measure the AWS store under simulated latency and the limits of DynamoDB partitions
   infra         Check infra/ with terraform and checkov
   package       Build the Lambda zips and the image contexts for x86-64 and arm64
   help          Print this help
@@ -59,7 +60,7 @@ Exit codes:
   0  The command succeeded
   1  A check or a test failed
   2  The command line is invalid
-  `simulate`, `model`, `differential`, `bench` and `cost` return the exit code of their program.
+  `simulate`, `model`, `differential`, `bench`, `cost` and `scale` return the exit code of their program.
 
 Run `cargo xtask <COMMAND> --help` for more information about a command.
 ";
@@ -113,6 +114,7 @@ fn main() -> ExitCode {
             _ => program::run(&cargo, program::BENCH, options),
         },
         "cost" => program::run(&cargo, program::COST, options),
+        "scale" => program::run(&cargo, program::SCALE, options),
         "differential" => program::run(&cargo, program::DIFFERENTIAL, options),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

@@ -1,4 +1,5 @@
-//! Commands that run one program of the workspace: simulation, model, benchmarks, cost and differential.
+//! Commands that run one program of the workspace: simulation, model, benchmarks, cost, scale and
+//! differential.
 
 use std::process::{Command, ExitCode, ExitStatus};
 
@@ -15,7 +16,7 @@ pub(crate) struct Program {
 #[derive(Clone, Copy)]
 enum Build {
     Release,
-    /// The development profile with the `aws` feature: the program counts requests and does not measure time, so it
+    /// The development profile with the `aws` feature: the program counts requests or measures virtual time, so it
     /// shares the build of the tests.
     DevWithAws,
 }
@@ -35,6 +36,8 @@ pub(crate) const MODEL: Program =
     Program { package: "countersign-model", example: None, build: Build::Release };
 pub(crate) const COST: Program =
     Program { package: "countersign-cost", example: None, build: Build::DevWithAws };
+pub(crate) const SCALE: Program =
+    Program { package: "countersign-scale", example: None, build: Build::DevWithAws };
 pub(crate) const BENCH: Program =
     Program { package: "countersign-bench", example: None, build: Build::Release };
 /// Compares the default policy with an independent implementation of its rules.

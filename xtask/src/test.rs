@@ -15,7 +15,7 @@ use crate::stages::{Stages, Stream};
 use crate::{UsageError, api, apt, browser};
 
 pub(crate) const HELP: &str = "\
-Run all tests, then the cost check, the simulation, the model and the policy differential.
+Run all tests, then cost, scale, the simulation, the model and the policy differential.
 
 Usage: cargo xtask test [OPTIONS] [-- FILTER...]
 
@@ -26,7 +26,7 @@ Arguments:
 
 Options:
   --fast        Skip every stage that needs a local AWS, a browser, Node.js, schemathesis or terraform,
-                and skip the cost check, the simulation, the model and the differential
+                and skip cost, scale, the simulation, the model and the differential
   --localstack  Run the store tests on LocalStack instead of MiniStack. The e2e tests stay on MiniStack,
                 because LocalStack cannot run Lambda functions without Docker
   -h, --help    Print help
@@ -48,6 +48,7 @@ Stages:
   api              cargo xtask api
   infra            cargo xtask infra
   cost             cargo xtask cost --flat --json
+  scale            cargo xtask scale --json
   simulation       cargo xtask simulate --json
   model            cargo xtask model --json
   differential     cargo xtask differential --actions 1000000
@@ -116,12 +117,12 @@ fn run_fast(cargo: &Cargo, options: &TestOptions, stages: &mut Stages) {
     if options.filter.is_empty() {
         stages.run("doctests", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
         stages.note(
-            "skipped because of --fast: local AWS, browser, node, schemathesis, infra, cost, simulation, \
+            "skipped because of --fast: local AWS, browser, node, schemathesis, infra, cost, scale, simulation, \
              model and differential",
         );
     } else {
         stages.note(
-            "skipped because of the filter: local AWS, browser, node, doctests, schemathesis, infra, cost, \
+            "skipped because of the filter: local AWS, browser, node, doctests, schemathesis, infra, cost, scale, \
              simulation, model and differential",
         );
     }
@@ -142,6 +143,7 @@ fn run_all(cargo: &Cargo, options: &TestOptions, stages: &mut Stages) {
     api::run_schemathesis(cargo, stages);
     infra(cargo, stages);
     check_cost(cargo, stages);
+    check_scale(cargo, stages);
     let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];
     run_program(cargo, stages, "simulation", SIMULATION, &flows);
     run_program(cargo, stages, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);
@@ -160,17 +162,32 @@ fn run_browser_tests(cargo: &Cargo, chromium: bool, stages: &mut Stages) {
     stages.run("browser", command.args(["--test", "browser", "--", "--test-threads", "1"]));
 }
 
-/// Starts the program that the `build` stage built. `cargo run` would rebuild it with other features.
 fn check_cost(cargo: &Cargo, stages: &mut Stages) {
-    let program = match cargo.target_directory() {
-        Ok(target) => target.join("debug").join(format!("countersign-cost{}", std::env::consts::EXE_SUFFIX)),
-        Err(reason) => return stages.note(format!("the cost was not checked: {reason}")),
-    };
-    let mut command = Command::new(program);
-    command.args(["--flat", "--json"]);
     let limited =
         ["linear5_usd_per_million_steps", "linear5_round_trips_per_step", "governed_usd_per_million_steps"];
-    run_json_report(stages, "cost", command, &limited);
+    run_built_program(cargo, stages, ("cost", "countersign-cost"), &["--flat", "--json"], &limited);
+}
+
+fn check_scale(cargo: &Cargo, stages: &mut Stages) {
+    let rates = ["seal_per_second", "wake_per_second", "runs_per_second"];
+    run_built_program(cargo, stages, ("scale", "countersign-scale"), &["--json"], &rates);
+}
+
+/// Starts a program that the `build` stage built. `cargo run` would rebuild it with other features.
+fn run_built_program(
+    cargo: &Cargo,
+    stages: &mut Stages,
+    (name, program): (&'static str, &str),
+    options: &[&str],
+    numbers: &[&str],
+) {
+    let path = match cargo.target_directory() {
+        Ok(target) => target.join("debug").join(format!("{program}{}", std::env::consts::EXE_SUFFIX)),
+        Err(reason) => return stages.note(format!("{program} was not run: {reason}")),
+    };
+    let mut command = Command::new(path);
+    command.args(options);
+    run_json_report(stages, name, command, numbers);
 }
 
 /// The variables that hold the endpoints of the local AWS and of DynamoDB Local.
