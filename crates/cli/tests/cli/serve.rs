@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -57,8 +57,22 @@ impl Server {
     fn start_with(env: &TestEnv, config: &str, options: &str) -> Self {
         env.write("countersign.yaml", config);
         let line = format!("serve --config countersign.yaml --listen 127.0.0.1:0 --json {options}");
+        Self::spawn(env, env.command(&line))
+    }
+
+    /// A server that may open this many files.
+    fn start_limited(env: &TestEnv, descriptors: u32) -> Self {
+        env.write("countersign.yaml", CONFIG);
+        let serve = env.command("serve --config countersign.yaml --listen 127.0.0.1:0 --json");
+        let mut shell = with_program(&serve, "sh");
+        shell.arg("-c").arg(format!("ulimit -n {descriptors}; exec \"$0\" \"$@\""));
+        shell.arg(serve.get_program()).args(serve.get_args());
+        Self::spawn(env, shell)
+    }
+
+    fn spawn(env: &TestEnv, mut command: Command) -> Self {
         let log = std::fs::File::create(env.path("server.log")).unwrap();
-        let mut child = env.command(&line).envs(SECRETS).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut child = command.envs(SECRETS).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         Self { info: serde_json::from_str(&line).unwrap(), child }
@@ -134,6 +148,19 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// `program` in the directory and with the environment of `command`.
+fn with_program(command: &Command, program: &str) -> Command {
+    let mut other = Command::new(program);
+    other.current_dir(command.get_current_dir().unwrap());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => other.env(name, value),
+            None => other.env_remove(name),
+        };
+    }
+    other
 }
 
 fn all(mut stream: TcpStream) -> String {
@@ -284,6 +311,26 @@ fn open_request_finishes_during_drain() {
     let answer = all(under_way);
     assert!(answer.starts_with("HTTP/1.1 303"), "{answer}");
     assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
+fn half_requests_do_not_stop_a_server() {
+    let env = TestEnv::new();
+    let key = key(&env);
+    let halves = [
+        "GET /healthz HTTP/1.1\r\nHost: a\r\n",
+        "POST /webhook/webhook/acme HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf",
+    ];
+    for half in halves {
+        let server = Server::start_limited(&env, 256);
+        let _open: Vec<TcpStream> = (0..300).map(|_| server.open(half)).collect();
+        let health = server.get("/healthz", "");
+        assert!(health.starts_with("HTTP/1.1 200"), "{health}");
+        let runs = server.get("/api/v1/runs", &format!("Authorization: Bearer {key}"));
+        assert!(runs.starts_with("HTTP/1.1 200"), "{runs}");
+        let log = std::fs::read_to_string(env.path("server.log")).unwrap();
+        assert_eq!(log.matches("connections_exhausted").count(), 1, "{log}");
+    }
 }
 
 #[test]

@@ -13,7 +13,6 @@ use ::config::SystemsConfig;
 use api::auth::session::CookieSecurity;
 use api::stream::StreamSettings;
 use api_types::PREFIX;
-use axum::Router;
 use connectors::HostAllowList;
 use domain::{Millis, WorkerId};
 use engine::{Engine, EngineParts, Timing};
@@ -21,12 +20,13 @@ use evidence::PublicKey;
 use ingress::configured;
 use serde_json::{Value, json};
 use store::{Store, SystemClock};
-use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::any_store::with_store;
 use crate::context::{Context, IfMissing};
 use crate::error::CliError;
+use crate::http_server::connections::{ConnectionLimits, serve};
 use crate::http_server::{HttpServer, Seeds, aws_stream_settings, listen};
 use crate::input::{Variable, read_config};
 use crate::process::{ExitStatus, ShutdownSignal};
@@ -131,18 +131,17 @@ impl<S: Store> Serving<S> {
         )?;
         tracing::info!(event = "server_started", %address, store, "server started");
         let (routes, streams) = server.routes();
-        let (close, closed) = oneshot::channel::<()>();
-        let serving = serve(listener, routes, closed);
+        let shutdown = CancellationToken::new();
+        let serving = serve(listener, routes, ConnectionLimits::of_process(), shutdown.clone());
         tokio::pin!(serving);
         tokio::select! {
             // The server ends only on request; this arm is for completeness.
-            ended = &mut serving => return ended.map(|()| ExitStatus::Success),
+            () = &mut serving => return Ok(ExitStatus::Success),
             signal = signals.received() => {
                 tracing::info!(event = "server_draining", signal, "draining; open requests may finish");
             }
         }
-        // The receiver is gone only if the server has already ended.
-        let _ = close.send(());
+        shutdown.cancel();
         // Live streams do not end by themselves.
         streams.close();
         tokio::select! {
@@ -189,20 +188,6 @@ fn engine<S: Store>(store: S, config: &SystemsConfig, variable: Variable) -> Res
         notifier: config.notifier(&variable)?,
         evidence_signer: None,
     }))
-}
-
-/// Serves until `closed` fires, and then until no request is open.
-async fn serve(
-    listener: tokio::net::TcpListener,
-    routes: Router,
-    closed: oneshot::Receiver<()>,
-) -> Result<(), CliError> {
-    let closed = async {
-        // A dropped sender also ends the server.
-        let _ = closed.await;
-    };
-    let served = axum::serve(listener, routes).with_graceful_shutdown(closed).await;
-    served.map_err(|source| CliError::Start { what: "the server", source })
 }
 
 fn log_exit(finished: bool) -> bool {
