@@ -237,6 +237,7 @@ fn engine_exit_status(error: &EngineError) -> ExitStatus {
         | EngineError::BadInput { .. }
         | EngineError::BadPolicy(_)
         | EngineError::BadPeople(_)
+        | EngineError::DirectoryRemoved { .. }
         | EngineError::TenantTooLarge { .. }
         | EngineError::NotAPerson { .. } => ExitStatus::BadInput,
         EngineError::Store(_)
