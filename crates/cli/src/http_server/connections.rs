@@ -4,6 +4,7 @@
 //! works on the request. Each phase that waits for the client has a deadline. When all connections are taken, the one
 //! that has waited for its client the longest is closed, so a flood of half requests cannot lock other clients out.
 
+mod head;
 mod phase;
 mod socket;
 

@@ -260,6 +260,25 @@ fn cookies_are_secure_behind_tls() {
     let secured = log_in(&Server::start(&env, "--behind-tls"), &key);
     let cookie = cookie(&secured);
     assert!(cookie.starts_with("__Host-countersign=") && cookie.contains("; Secure"), "{secured}");
+    assert!(secured.contains("strict-transport-security: max-age="), "{secured}");
+    assert!(!plain.contains("strict-transport-security"), "{plain}");
+}
+
+#[test]
+fn ambiguous_requests_are_refused() {
+    let env = TestEnv::new();
+    let server = Server::start(&env, "");
+    let chunked = "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    let good = format!("POST /healthz HTTP/1.1\r\nHost: a\r\n{chunked}");
+    assert!(all(server.open(&good)).starts_with("HTTP/1.1 405"), "a chunked request is valid");
+    for bad in [
+        format!("POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n{chunked}"),
+        good.replacen("Connection: close\r\n", "Connection: close\n", 1),
+        "GET /healthz HTTP/1.1\nHost: a\n\n".to_owned(),
+    ] {
+        let reply = all(server.open(&bad));
+        assert!(reply.starts_with("HTTP/1.1 400"), "{bad:?}: {reply}");
+    }
 }
 
 #[test]

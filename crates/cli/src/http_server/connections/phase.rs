@@ -22,6 +22,17 @@ enum Phase {
     Serving,
 }
 
+/// What received bytes belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrived {
+    /// The beginning of a request.
+    NewHead,
+    /// A request whose beginning arrived before.
+    Head,
+    /// A body, or a request before the response to the previous one.
+    Other,
+}
+
 struct State {
     phase: Phase,
     since: Instant,
@@ -40,9 +51,17 @@ impl Connection {
         Self { state: Mutex::new(state), close: CancellationToken::new() }
     }
 
-    /// Bytes have arrived.
-    pub(super) fn has_read(&self) {
-        self.step(Phase::Idle, Phase::Head);
+    /// Bytes have arrived. Returns what they belong to.
+    pub(super) fn has_read(&self) -> Arrived {
+        let mut state = self.state.lock();
+        match state.phase {
+            Phase::Idle => {
+                (state.phase, state.since) = (Phase::Head, Instant::now());
+                Arrived::NewHead
+            }
+            Phase::Head => Arrived::Head,
+            Phase::Body | Phase::Serving => Arrived::Other,
+        }
     }
 
     pub(super) fn receives_body(&self) {
@@ -96,13 +115,6 @@ impl Connection {
     fn enter(&self, phase: Phase) {
         let mut state = self.state.lock();
         (state.phase, state.since) = (phase, Instant::now());
-    }
-
-    fn step(&self, from: Phase, to: Phase) {
-        let mut state = self.state.lock();
-        if state.phase == from {
-            (state.phase, state.since) = (to, Instant::now());
-        }
     }
 }
 

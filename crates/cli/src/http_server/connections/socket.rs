@@ -9,11 +9,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::phase::Connection;
+use super::head::HeadScan;
+use super::phase::{Arrived, Connection};
 
 pub(super) struct Socket {
     stream: TcpStream,
     connection: Arc<Connection>,
+    head: HeadScan,
     /// A WebSocket outlives the HTTP connection that it began as, so the slot is released with the socket.
     _slot: Option<OwnedSemaphorePermit>,
 }
@@ -24,7 +26,19 @@ impl Socket {
         slot: Option<OwnedSemaphorePermit>,
         connection: Arc<Connection>,
     ) -> Self {
-        Self { stream, connection, _slot: slot }
+        Self { stream, connection, head: HeadScan::default(), _slot: slot }
+    }
+
+    /// Makes an ambiguous head invalid, so that hyper answers it with 400 and closes the connection.
+    fn check_head(&mut self, received: &mut [u8]) {
+        match self.connection.has_read() {
+            Arrived::NewHead => self.head = HeadScan::default(),
+            Arrived::Head => {}
+            Arrived::Other => return,
+        }
+        if !self.head.accepts(received) {
+            received.fill(0);
+        }
     }
 }
 
@@ -37,7 +51,7 @@ impl AsyncRead for Socket {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.connection.has_read();
+            self.check_head(&mut buffer.filled_mut()[before..]);
         }
         read
     }
