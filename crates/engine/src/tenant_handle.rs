@@ -6,12 +6,12 @@
 //!
 //! The operations themselves are in the files of their subject.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::audit::AdminChange;
-use domain::{Initiator, RunId, RunKey, TenantId, Timestamp, ToolName};
+use domain::{Initiator, RunId, RunKey, TenantId, Timestamp};
 use store::{AuditPage, AuditedWrite, Cursor, PageQuery, Store, Write};
+use workflow::ToolFields;
 
 use crate::core::Core;
 use crate::core::audit::{Admin, CREDENTIAL};
@@ -82,8 +82,9 @@ impl<S: Store> TenantHandle<S> {
         self.core.now()
     }
 
-    pub fn tools(&self) -> BTreeSet<ToolName> {
-        self.core.tools.names().cloned().collect()
+    /// The tools that a workflow may call, with the fields of each.
+    pub fn tools(&self) -> ToolFields {
+        self.core.tools.fields()
     }
 
     pub(crate) fn key(&self, run: &RunId) -> RunKey {
@@ -101,6 +102,8 @@ impl<S: Store> TenantHandle<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use connectors::ToolRegistry;
     use domain::{Cause, Digest, Source};
     use serde_json::json;

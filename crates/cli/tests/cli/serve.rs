@@ -265,6 +265,22 @@ fn cookies_are_secure_behind_tls() {
 }
 
 #[test]
+fn dry_run_judges_hosts_as_the_worker_does() {
+    let env = TestEnv::new();
+    let key = key(&env);
+    let request = r#"{"action": {"tool": "http.request", "environment": "dev", "with": {"method": "POST", "url": "http://127.0.0.1:8080/"}}}"#;
+    let head = format!(
+        "POST /api/v1/policy/explain HTTP/1.1\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json"
+    );
+    for (options, fails) in [("", true), ("--allow-host 127.0.0.1:8080", false)] {
+        let server = Server::start(&env, options);
+        let reply = server.ask(&head, request);
+        assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+        assert_eq!(reply.contains("an operator can allow this host"), fails, "{reply}");
+    }
+}
+
+#[test]
 fn ambiguous_requests_are_refused() {
     let env = TestEnv::new();
     let server = Server::start(&env, "");

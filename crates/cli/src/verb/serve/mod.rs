@@ -13,7 +13,7 @@ use ::config::SystemsConfig;
 use api::auth::session::CookieSecurity;
 use api::stream::StreamSettings;
 use api_types::PREFIX;
-use connectors::HostAllowList;
+use connectors::{HostAllowList, HostRule};
 use domain::{Millis, WorkerId};
 use engine::{Engine, EngineParts, Timing};
 use evidence::PublicKey;
@@ -75,6 +75,9 @@ pub(crate) struct Args {
     /// The public key that verifies evidence [default: the key next to the store]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// A host in your network that workers may call; dry runs judge it as the workers do; repeatable
+    #[arg(long, value_name = "HOST[:PORT]")]
+    allow_host: Vec<HostRule>,
     #[command(flatten)]
     metrics: Metrics,
     /// Log JSON instead of text
@@ -96,7 +99,8 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
         (context.store.display().to_string(), Some(key), StreamSettings::default())
     };
     with_store!(any_store, |store| {
-        let serving = Serving { store, store_name, config, cookie_security, key, stream };
+        let allowed = HostAllowList { hosts: args.allow_host.clone() };
+        let serving = Serving { store, store_name, config, cookie_security, key, stream, allowed };
         Box::pin(serving.run(&args, context, signals)).await
     })
 }
@@ -108,6 +112,7 @@ struct Serving<S> {
     cookie_security: CookieSecurity,
     key: Option<PublicKey>,
     stream: StreamSettings,
+    allowed: HostAllowList,
 }
 
 impl<S: Store> Serving<S> {
@@ -151,7 +156,7 @@ impl<S: Store> Serving<S> {
     }
 
     fn http_server(self, variable: Variable) -> Result<HttpServer<S>, CliError> {
-        let Self { store, config, cookie_security, key, stream, .. } = self;
+        let Self { store, config, cookie_security, key, stream, allowed, .. } = self;
         let server = config.server();
         let seeds = match server.session_secret(&variable)? {
             Some(secret) => Seeds::derive(&secret),
@@ -172,16 +177,21 @@ impl<S: Store> Serving<S> {
             webhook_auth: configured::webhook_auth(&server.sources, &variable).map_err(wrong)?,
             slack: configured::slack_installations(&config, &variable)?,
             secrets: secrets::names(&config),
-            engine: Arc::new(engine(store, &config, variable)?),
+            engine: Arc::new(engine(store, &config, allowed, variable)?),
         })
     }
 }
 
 /// An engine that executes no steps and builds no evidence; workers do both.
-fn engine<S: Store>(store: S, config: &SystemsConfig, variable: Variable) -> Result<Engine<S>, CliError> {
+fn engine<S: Store>(
+    store: S,
+    config: &SystemsConfig,
+    allowed: HostAllowList,
+    variable: Variable,
+) -> Result<Engine<S>, CliError> {
     Ok(Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: connectors::standard_tools(HostAllowList::default(), config.settings(&variable)?),
+        tools: connectors::standard_tools(allowed, config.settings(&variable)?),
         clock: Arc::new(SystemClock),
         me: WorkerId::new(&format!("server-{}", random::hex::<8>()?))?,
         timing: Timing::default(),
