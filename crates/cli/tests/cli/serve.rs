@@ -222,7 +222,7 @@ fn signed_webhook_starts_a_run() {
     let again = deliver(&server, "what this system signs with", r#"{"what":"a"}"#);
     assert!(again.starts_with("HTTP/1.1 202"), "{again}");
     let counted = server.metrics();
-    let hit = r#"idempotency_hits_total{tenant="acme",source="webhook"} 1"#;
+    let hit = r#"countersign_idempotency_hits_total{tenant="acme",source="webhook"} 1"#;
     assert!(counted.contains("text/plain; version=0.0.4") && counted.contains(hit), "{counted}");
     assert!(server.get("/metrics", "").starts_with("HTTP/1.1 404"), "metrics are not on the public port");
 
