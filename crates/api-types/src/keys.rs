@@ -21,9 +21,13 @@ pub struct Key {
     pub roles: Roles,
     pub note: String,
     pub created_at: String,
+    /// The user who created the key.
+    pub created_by: String,
     /// The expiry; null if the key does not expire.
     pub expires_at: Option<String>,
     pub revoked_at: Option<String>,
+    /// The user who revoked the key.
+    pub revoked_by: Option<String>,
 }
 
 impl From<ApiKey> for Key {
@@ -34,8 +38,10 @@ impl From<ApiKey> for Key {
             roles: key.roles,
             note: key.note,
             created_at: rfc3339_millis(key.created_at),
+            created_by: key.created_by.id,
             expires_at: key.expires_at.map(rfc3339_millis),
             revoked_at: key.revoked_at.map(rfc3339_millis),
+            revoked_by: key.revoked_by.map(|by| by.id),
         }
     }
 }
@@ -61,10 +67,10 @@ pub struct CreateKey {
     #[serde(default)]
     #[schema(max_length = 200, pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
     pub note: String,
-    /// The lifetime, at most ten years: `12h`, `90d`. Without it the key does not expire.
+    /// The lifetime: `12h`, `90d`, at most ten years, or `never`. The default is 90 days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(
-        pattern = "^([1-9][0-9]{0,5}(s|m)|([1-9][0-9]{0,3}|[1-7][0-9]{4}|8[0-6][0-9]{3}|87[0-5][0-9]{2}|87600)h|([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2}|36[0-4][0-9]|3650)d)$"
+        pattern = "^([1-9][0-9]{0,5}(s|m)|([1-9][0-9]{0,3}|[1-7][0-9]{4}|8[0-6][0-9]{3}|87[0-5][0-9]{2}|87600)h|([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2}|36[0-4][0-9]|3650)d|never)$"
     )]
     pub expires_in: Option<String>,
 }

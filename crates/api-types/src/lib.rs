@@ -4,6 +4,7 @@
 //! because ignoring the field would silently drop a part of the request.
 
 mod approvals;
+mod audit;
 mod dispatch;
 mod evidence;
 mod keys;
@@ -21,6 +22,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 pub use approvals::{Approval, Approvals, DecisionOutcome, DecisionRequest, DecisionResponse, Vote};
+pub use audit::{AuditedChange, AuditedChanges};
 pub use dispatch::{BackOutRequest, BackedOut, Dispatch, DispatchStarted, StopDispatch, Stopped};
 pub use evidence::{Receipts, Verification};
 pub use keys::{CreateKey, CreatedKey, Key, Keys};

@@ -18,7 +18,13 @@ use crate::random;
 use crate::role_guard::Admin;
 use api_types::{CreateKey, CreatedKey, Key, Keys};
 
-/// Ten years. A key for longer is created without an expiry.
+/// The lifetime of a key whose request names none.
+const LIFE_DEFAULT: Millis = Millis(90 * 86_400_000);
+
+/// A key that does not expire must be requested by this word.
+const NEVER: &str = "never";
+
+/// Ten years.
 const LIFE_MAX: Millis = Millis(3_650 * 86_400_000);
 
 #[derive(Debug, Deserialize)]
@@ -56,7 +62,11 @@ pub(crate) async fn create<S: Store>(
     if request.note.chars().count() > NOTE_CHARS_MAX {
         return Err(ApiError::bad_request(format!("`note` is longer than {NOTE_CHARS_MAX} characters")));
     }
-    let expires_at = request.expires_in.as_deref().map(|text| end(handle.now(), text)).transpose()?;
+    let expires_at = match request.expires_in.as_deref() {
+        None => Some(handle.now() + LIFE_DEFAULT),
+        Some(NEVER) => None,
+        Some(text) => Some(end(handle.now(), text)?),
+    };
     let roles = request.roles.into_iter().map(Role::from).collect();
     let (new, secret) = generate_key(handle.tenant_id(), request.person, roles)?;
     let new = NewApiKey { note: request.note, expires_at, ..new };

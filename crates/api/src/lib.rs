@@ -5,6 +5,7 @@
 //! calls the engine and responds. A handler reaches the store only through its handle.
 
 mod approvals;
+mod audit;
 pub mod auth;
 mod by_name;
 mod dispatch;

@@ -1,5 +1,6 @@
 //! The `OpenAPI` 3.1 document, generated from the table of routes and the types.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use axum::http::{Method, header};
@@ -47,8 +48,8 @@ impl Body {
             Self::File(kind) if kind.starts_with("text/") => {
                 json!({ *kind: { "schema": { "type": "string" } } })
             }
-            // Every other file is JSON with its own content type.
-            Self::File(kind) => json!({ *kind: { "schema": { "type": "object" } } }),
+            // A client must keep the bytes of evidence: its signature covers them.
+            Self::File(kind) => json!({ *kind: { "schema": { "type": "string", "format": "binary" } } }),
         }
     }
 }
@@ -157,9 +158,11 @@ pub(crate) fn text<'r>(rows: impl Iterator<Item = &'r RouteInfo>) -> String {
 /// The `OpenAPI` document.
 pub fn document<'r>(rows: impl Iterator<Item = &'r RouteInfo>) -> Value {
     let mut paths = json!({});
+    let mut tags = BTreeSet::new();
     let mut schemas = Schemas::new();
     collect::<Problem>(&mut schemas);
     for row in rows {
+        tags.insert(tag(row));
         let bodies = row.request.iter().chain(row.responses.iter().map(|(_, _, body)| body));
         for body in bodies {
             if let Body::Document { collect, .. } = body {
@@ -178,6 +181,8 @@ pub fn document<'r>(rows: impl Iterator<Item = &'r RouteInfo>) -> Value {
             "description": "Runs, approvals and evidence of one tenant.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
+        "servers": [{ "url": "/", "description": "The server of this document" }],
+        "tags": tags.iter().map(|tag| json!({ "name": tag })).collect::<Value>(),
         "paths": paths,
         "components": {
             "schemas": schemas,
@@ -209,6 +214,7 @@ fn operation(row: &RouteInfo) -> Value {
     let params: Vec<Value> = named.chain(row.params.iter().copied().map(Param::to_json)).collect();
     let mut operation = json!({
         "operationId": row.name,
+        "tags": [tag(row)],
         "summary": row.summary,
         "parameters": params,
         "responses": responses(row),
@@ -222,6 +228,11 @@ fn operation(row: &RouteInfo) -> Value {
         operation["requestBody"] = json!({ "required": true, "content": body.content() });
     }
     operation
+}
+
+/// The group of a route: the first segment of its path.
+fn tag(row: &RouteInfo) -> &'static str {
+    row.path.trim_start_matches('/').split('/').next().unwrap_or_default()
 }
 
 fn responses(row: &RouteInfo) -> Value {

@@ -60,11 +60,11 @@ async fn plan<S: Store>(at: &Viewer<S>, request: &ExplainPolicy) -> Result<Arc<C
             found.map(|(_, plan)| plan).map_err(|error| no_plan(error, request))
         }
         (None, Some(source), None) if request.version.is_none() => {
-            let plan = workflow::parse(source, &at.handle.tools());
+            let plan = workflow::parse_for(source, &at.handle.tools());
             compiled(plan.map_err(|error| workflows::invalid(&error))?)
         }
         (None, None, Some(action)) if request.version.is_none() => {
-            let plan = workflow::parse(&source_of(action), &at.handle.tools());
+            let plan = workflow::parse_for(&source_of(action), &at.handle.tools());
             compiled(plan.map_err(|error| ApiError::bad_request(format!("the action: {}", error.kind)))?)
         }
         _ => Err(ApiError::bad_request("exactly one of `workflow`, `source` and `action` is required")

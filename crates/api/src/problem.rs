@@ -197,8 +197,10 @@ impl From<EngineError> for ApiError {
                 Self::new(StatusCode::CONFLICT, "POLICY_TESTS_FAILED", error.to_string())
                     .remedy("correct the rules or the tests and send all files again; nothing was changed")
             }
-            EngineError::BadPeople(_) => Self::bad_request(error.to_string())
-                .remedy("correct the settings and send all of them again; nothing was changed"),
+            EngineError::BadPeople(_) | EngineError::DirectoryRemoved { .. } => {
+                Self::bad_request(error.to_string())
+                    .remedy("correct the settings and send all of them again; nothing was changed")
+            }
             EngineError::TenantTooLarge { .. } => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", error.to_string())
             }

@@ -17,8 +17,8 @@ use utoipa::ToSchema;
 use crate::extract::BODY_BYTES_MAX;
 use crate::openapi::{Body, Param};
 use crate::{
-    Shared, approvals, dispatch, evidence, keys, openapi, policy, problem, runs, status, stream, tenant,
-    workflows,
+    Shared, approvals, audit, dispatch, evidence, keys, openapi, policy, problem, runs, status, stream,
+    tenant, workflows,
 };
 
 /// The description of a route.
@@ -492,6 +492,15 @@ fn tenant_routes<S: Store>() -> Vec<Route<S>> {
             keys::revoke::<S>,
         )
         .response::<api_types::Key>(200, "The API key is revoked"),
+        Route::new(
+            Method::GET,
+            "/audit",
+            Role::Admin,
+            ("listAudit", "List administrative changes, newest first"),
+            audit::list::<S>,
+        )
+        .paged()
+        .response::<api_types::AuditedChanges>(200, "A page of the audit log"),
     ]
 }
 

@@ -40,7 +40,7 @@ pub(crate) async fn apply<S: Store>(
     Admin { handle, .. }: Admin<S>,
     JsonBody(ApplyWorkflow { source }): JsonBody<ApplyWorkflow>,
 ) -> Result<Json<Workflow>, ApiError> {
-    let plan = workflow::parse(&source, &handle.tools()).map_err(|error| invalid(&error))?;
+    let plan = workflow::parse_for(&source, &handle.tools()).map_err(|error| invalid(&error))?;
     Ok(Json(handle.apply(&plan).await?.into()))
 }
 

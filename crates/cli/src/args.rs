@@ -1,5 +1,7 @@
 //! The command line and its `--help` page.
 
+use std::ffi::OsString;
+
 use clap::Parser;
 
 use crate::common::Common;
@@ -50,6 +52,16 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// Reads `countersign help COMMAND` as `countersign COMMAND --help`.
+pub(crate) fn with_help_option(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.collect();
+    if args.get(1).is_some_and(|first| first == "help") {
+        args.remove(1);
+        args.push("--help".into());
+    }
+    args
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +77,20 @@ mod tests {
         for line in [["countersign", "--json", "run", "list"], ["countersign", "run", "list", "--json"]] {
             assert!(Cli::try_parse_from(line).unwrap().common.json);
         }
+    }
+
+    #[test]
+    fn help_shows_the_page_of_a_command() {
+        for (line, page) in [
+            (vec!["countersign", "help"], "Exit codes:"),
+            (vec!["countersign", "help", "run", "undo"], "run undo"),
+        ] {
+            let shown = Cli::try_parse_from(with_help_option(line.iter().map(OsString::from))).unwrap_err();
+            assert_eq!(shown.kind(), clap::error::ErrorKind::DisplayHelp, "{shown}");
+            assert!(shown.to_string().contains(page), "{shown}");
+        }
+        let other = ["countersign", "run", "list", "help"].map(OsString::from);
+        assert_eq!(with_help_option(other.clone().into_iter()), other);
     }
 
     #[test]

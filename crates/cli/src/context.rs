@@ -111,8 +111,7 @@ impl Context {
 
     /// The user's name as recorded in the chain of events.
     pub(crate) fn user(&self) -> String {
-        let uid = || format!("uid-{}", rustix::process::getuid().as_raw());
-        self.env.user.clone().unwrap_or_else(uid)
+        self.env.user.clone().unwrap_or_else(account_name)
     }
 
     pub(crate) fn by_user(&self) -> Initiator {
@@ -252,4 +251,33 @@ pub(crate) fn command_engine<S: Store>(store: S, tools: ToolRegistry) -> Result<
 /// A file whose existence cannot be determined is not missing: opening it returns the cause.
 fn is_missing(path: &Path) -> bool {
     matches!(path.try_exists(), Ok(false))
+}
+
+/// The name of the account in the user database. A container often sets neither `USER` nor `LOGNAME`.
+fn account_name() -> String {
+    let uid = rustix::process::getuid().as_raw();
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    name_of(&accounts, uid).unwrap_or_else(|| format!("uid-{uid}"))
+}
+
+/// The name of `uid` in the lines of `/etc/passwd`.
+fn name_of(accounts: &str, uid: u32) -> Option<String> {
+    accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, id) = (fields.next()?, fields.nth(1)?);
+        (id.parse() == Ok(uid) && !name.is_empty()).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_name_comes_from_the_account() {
+        let accounts = "root:x:0:0:root:/root:/bin/sh\nbroken\nada:x:1000:1000::/home/ada:/bin/sh\n";
+        assert_eq!(name_of(accounts, 0).as_deref(), Some("root"));
+        assert_eq!(name_of(accounts, 1000).as_deref(), Some("ada"));
+        assert_eq!(name_of(accounts, 7), None);
+    }
 }

@@ -62,7 +62,9 @@ pub(crate) enum CliError {
     #[error("{0}")]
     Refused(String),
     /// The value is not JSON, or is JSON that parsers read differently.
-    #[error("{what} is invalid")]
+    #[error(
+        "{what} is not valid JSON; write it as in '{{\"ticket\": \"INC-7\"}}', with names in double quotes"
+    )]
     BadJson {
         what: String,
         #[source]
@@ -237,6 +239,7 @@ fn engine_exit_status(error: &EngineError) -> ExitStatus {
         | EngineError::BadInput { .. }
         | EngineError::BadPolicy(_)
         | EngineError::BadPeople(_)
+        | EngineError::DirectoryRemoved { .. }
         | EngineError::TenantTooLarge { .. }
         | EngineError::NotAPerson { .. } => ExitStatus::BadInput,
         EngineError::Store(_)

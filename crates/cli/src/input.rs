@@ -1,7 +1,6 @@
 //! Input from the user: JSON on the command line, from a file or from standard input, workflow files and the
 //! configuration. Every read has a size limit.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use std::str::FromStr;
 
 use config::{ConfigError, SystemsConfig};
 use connectors::ToolRegistry;
-use domain::{Plan, ToolName, json};
+use domain::{Plan, json};
 use serde_json::Value;
 use workflow::SOURCE_BYTES_MAX;
 
@@ -76,8 +75,7 @@ impl From<ConfigError> for CliError {
 /// Reads and parses the workflow at `path`; its steps may call `tools`.
 pub(crate) fn read_workflow(path: &Path, tools: &ToolRegistry) -> Result<Plan, CliError> {
     let source = read_source(path)?;
-    let names: BTreeSet<ToolName> = tools.names().cloned().collect();
-    workflow::parse(&source, &names).map_err(|error| CliError::InvalidWorkflow {
+    workflow::parse_for(&source, &tools.fields()).map_err(|error| CliError::InvalidWorkflow {
         path: path.into(),
         location: error.position,
         rendered: error.render(&source),
@@ -122,7 +120,7 @@ mod tests {
     #[test]
     fn invalid_json_error_names_line_and_column() {
         let error = source("{\"a\": }").read("the run's input").unwrap_err();
-        assert_eq!(error.to_string(), "the run's input is invalid");
+        assert!(error.to_string().starts_with("the run's input is not valid JSON"), "{error}");
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert!(cause.contains("line 1 column 7"), "{cause}");
     }

@@ -37,7 +37,7 @@ use error::CliError;
 use process::ExitStatus;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(args::with_help_option(env::args_os()));
     let json = cli.common.json;
     let context = Context::new(cli.common, process_env());
     let ended = context.and_then(|context| run(cli.command, &context));

@@ -1,11 +1,13 @@
 //! Standard output.
 //!
-//! Replies of services, reasons and file names come from untrusted sources. Characters that would move the cursor or
-//! reverse the text are replaced before they reach a terminal.
+//! Replies of services, reasons and file names come from untrusted sources. Characters that are invisible, move the
+//! cursor or reverse the text are printed as code points, such as `⟨U+200B⟩`.
 
+use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use serde_json::Value;
+use slack::escape::is_invisible;
 
 use crate::error::CliError;
 
@@ -33,15 +35,23 @@ pub(crate) fn width() -> Option<u16> {
     Some(size.ws_col).filter(|columns| *columns > 0)
 }
 
-/// Replaces every control character and every bidirectional override.
+/// Writes every invisible character except the line feed as a code point.
 pub(crate) fn sanitize(text: &str) -> String {
-    text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unsafe(c) {
+            // Writing to a `String` does not fail.
+            let _written = write!(shown, "⟨U+{:04X}⟩", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
+/// The bracket of a code point may be printed: the text may contain code points of a card.
 fn is_unsafe(c: char) -> bool {
-    let bidirectional =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    bidirectional || (c.is_control() && c != '\n')
+    is_invisible(c) && !matches!(c, '\n' | '⟨')
 }
 
 #[cfg(test)]
@@ -49,7 +59,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_and_bidi_characters_are_replaced() {
-        assert_eq!(sanitize("a\u{1b}[2J\u{202e}b\r\nü"), "a\u{fffd}[2J\u{fffd}b\u{fffd}\nü");
+    fn invisible_characters_are_code_points() {
+        assert_eq!(sanitize("a\u{1b}[2J\u{202e}b\r\nü"), "a⟨U+001B⟩[2J⟨U+202E⟩b⟨U+000D⟩\nü");
+        assert_eq!(sanitize("ad\u{200b}a\u{feff}\u{ad}"), "ad⟨U+200B⟩a⟨U+FEFF⟩⟨U+00AD⟩");
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use api_types::{
-    ApplyPolicy, ApplyWorkflow, Approval, Approvals, BackOutRequest, BackedOut, CreateKey, CreatedKey,
-    DecisionRequest, DecisionResponse, Dispatch, DispatchStarted, Events, ExplainPolicy, ExplainResult, Key,
-    Keys, Me, Policy, PolicyApplied, PutTenant, ReasonRequest, Receipts, Run, RunActionResponse, Runs,
-    SendSignal, SignalResponse, StartRun, StartedRun, StopDispatch, Stopped, Tenant, UndoPlan, Verification,
-    Versions, Workers, Workflow, WorkflowDetail, Workflows,
+    ApplyPolicy, ApplyWorkflow, Approval, Approvals, AuditedChanges, BackOutRequest, BackedOut, CreateKey,
+    CreatedKey, DecisionRequest, DecisionResponse, Dispatch, DispatchStarted, Events, ExplainPolicy,
+    ExplainResult, Key, Keys, Me, Policy, PolicyApplied, PutTenant, ReasonRequest, Receipts, Run,
+    RunActionResponse, Runs, SendSignal, SignalResponse, StartRun, StartedRun, StopDispatch, Stopped, Tenant,
+    UndoPlan, Verification, Versions, Workers, Workflow, WorkflowDetail, Workflows,
 };
 use domain::{ApprovalId, KeyId, RecordName, RunId, RunStatus, WorkflowName};
 use reqwest::{Method, StatusCode};
@@ -78,6 +78,11 @@ impl Client {
     pub async fn keys(&self, cursor: Option<String>) -> Result<Keys, ClientError> {
         let call = ApiRequest::get("/keys").query("cursor", cursor);
         self.document(call.query("limit", Some(api_types::LIMIT_MAX))).await
+    }
+
+    /// A page of the audit log, newest first, after `cursor`.
+    pub async fn audit(&self, cursor: Option<String>, limit: u32) -> Result<AuditedChanges, ClientError> {
+        self.document(ApiRequest::get("/audit").query("cursor", cursor).query("limit", Some(limit))).await
     }
 
     /// Creates an API key.

@@ -98,7 +98,8 @@ pub const PAGES: &[ToolPage] = &[
         tool: "http.request",
         description: "Sends one HTTP request. `effect` declares its effect class. Every request with an effect carries \
                       the header `Idempotency-Key`. Redirects are not followed, private addresses are not reached \
-                      unless the operator allows the host, and no credential is sent. Undone only by a `rollback` in \
+                      unless the operator allows the host, and ports of other protocols (22, 25, 6379 …) unless the \
+                      operator allows host and port. No credential is sent. Undone only by a `rollback` in \
                       the workflow.",
         output: "`status`, `headers`, `body`, `truncated`",
         example: r#"{ "method": "POST", "url": "https://ops.example.com/restart", "headers": { "accept": "application/json" },

@@ -9,6 +9,8 @@ use domain::command::Certainty;
 use domain::{Action, EffectClass, Failure, Fence, Millis, ModelUsage, RunKey, StepId, ToolName};
 use serde_json::Value;
 
+use crate::reference::PAGES;
+
 /// The input of [`Tool::observe`] and [`Tool::propose`]: one step's call, before anything is done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProposalRequest<'a> {
@@ -228,6 +230,13 @@ impl ToolRegistry {
     /// The tool called `name`.
     pub fn get(&self, name: &ToolName) -> Option<&Arc<dyn Tool>> {
         self.tools.get(name)
+    }
+
+    /// The fields of the `with` of each tool; `None` for a tool without a reference page.
+    pub fn fields(&self) -> BTreeMap<ToolName, Option<Vec<&'static str>>> {
+        let page = |name: &ToolName| PAGES.iter().find(|page| page.tool == name.as_str());
+        let fields = |name| page(name).map(|page| page.fields.iter().map(|field| field.name).collect());
+        self.tools.keys().map(|name| (name.clone(), fields(name))).collect()
     }
 
     /// The names of all tools, sorted.

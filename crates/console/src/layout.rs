@@ -154,7 +154,8 @@ pub(crate) fn facts(facts: &[(&str, Markup)]) -> Markup {
 
 /// `to`, if it is a path on this server; otherwise the first page.
 pub(crate) fn local_path(to: &str) -> &str {
-    let here = to.starts_with('/') && !to.starts_with("//") && !to.contains(['\\', '\r', '\n', '\t']);
+    let is_odd = |c: char| c == '\\' || c.is_control();
+    let here = to.starts_with('/') && !to.starts_with("//") && !to.contains(is_odd);
     if here { to } else { "/" }
 }
 
@@ -171,9 +172,16 @@ mod tests {
 
     #[test]
     fn local_path_rejects_other_servers() {
-        for there in
-            ["//evil.example", "https://evil.example", "/\\evil.example", "evil", "", "/\t/evil.example"]
-        {
+        for there in [
+            "//evil.example",
+            "https://evil.example",
+            "/\\evil.example",
+            "evil",
+            "",
+            "/\t/evil.example",
+            "/\u{1}",
+            "/\u{7f}",
+        ] {
             assert_eq!(local_path(there), "/", "{there}");
         }
         assert_eq!(local_path("/runs/r-1?a=b"), "/runs/r-1?a=b");

@@ -7,11 +7,29 @@ use maud::{Markup, Render, html};
 use slack::escape::is_invisible;
 use views::time::{relative, timestamp};
 
+/// The first character of a code point, as in `⟨U+200B⟩`.
+const CODE_OPENS: char = '⟨';
+
 /// Untrusted text on one line: escaped, with invisible characters as code points.
 pub(crate) struct InlineText<'a>(pub(crate) &'a str);
 
 /// The same for text with line breaks.
 pub(crate) struct MultilineText<'a>(pub(crate) &'a str);
+
+/// The text of an approval card, in which invisible characters are code points already.
+pub(crate) struct CardText<'a>(pub(crate) &'a str);
+
+impl Render for CardText<'_> {
+    fn render_to(&self, buffer: &mut String) {
+        // The bracket of a code point counts as invisible, so each part between brackets is rendered.
+        for (n, part) in self.0.split(CODE_OPENS).enumerate() {
+            if n > 0 {
+                buffer.push(CODE_OPENS);
+            }
+            visible(part, true).as_str().render_to(buffer);
+        }
+    }
+}
 
 impl Render for InlineText<'_> {
     fn render_to(&self, buffer: &mut String) {

@@ -12,6 +12,7 @@ use strum::{Display, EnumString, IntoStaticStr};
 use crate::digest::Digest;
 use crate::failure::bounded;
 use crate::id::{KeyId, PersonId, TenantId};
+use crate::initiator::Initiator;
 use crate::time::Timestamp;
 
 /// The prefix of every key, so that secret scanners find keys in sources and logs.
@@ -116,12 +117,17 @@ pub struct ApiKey {
     pub note: String,
     /// When the key was created.
     pub created_at: Timestamp,
+    /// Who created the key.
+    pub created_by: Initiator,
     /// When the key expires; never, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// When the key was revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
+    /// Who revoked the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_by: Option<Initiator>,
     /// Incremented by every change.
     #[serde(default)]
     pub revision: u32,
@@ -195,6 +201,7 @@ pub fn secret_digest(tenant: &TenantId, id: &KeyId, secret: &str) -> Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::initiator::Cause;
 
     const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -208,8 +215,10 @@ mod tests {
             roles: Roles::from_iter([Role::Viewer]),
             note: String::new(),
             created_at: Timestamp(0),
+            created_by: Initiator::new(Cause::User, "root"),
             expires_at: Some(Timestamp(10)),
             revoked_at: None,
+            revoked_by: None,
             revision: 0,
         }
     }

@@ -11,6 +11,7 @@
 pub mod access;
 pub mod applied_workflow;
 pub mod approval;
+pub mod audit;
 pub mod chain;
 pub mod command;
 pub mod concurrency;

@@ -85,6 +85,12 @@ pub enum EngineError {
     /// Two users share an identity, or a group names an unknown user.
     #[error(transparent)]
     BadPeople(#[from] InvalidPeople),
+    /// Without a directory, every approver would count.
+    #[error(
+        "`people` is empty, but tenant {tenant} has a directory; keep at least one user, because without a directory \
+         every credential with the role approver could approve"
+    )]
+    DirectoryRemoved { tenant: TenantId },
     /// The settings exceed the size of one record.
     #[error("the tenant's settings have {bytes} bytes; the limit is {most}")]
     TenantTooLarge { bytes: usize, most: usize },

@@ -6,13 +6,15 @@
 //!
 //! The operations themselves are in the files of their subject.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use domain::{Initiator, RunId, RunKey, TenantId, Timestamp, ToolName};
-use store::Store;
+use domain::audit::AdminChange;
+use domain::{Initiator, RunId, RunKey, TenantId, Timestamp};
+use store::{AuditPage, AuditedWrite, Cursor, PageQuery, Store, Write};
+use workflow::ToolFields;
 
 use crate::core::Core;
+use crate::core::audit::{Admin, CREDENTIAL};
 use crate::error::EngineError;
 
 /// The operations of one tenant, on behalf of one user.
@@ -20,18 +22,56 @@ pub struct TenantHandle<S> {
     pub(crate) core: Arc<Core<S>>,
     pub(crate) tenant: TenantId,
     pub(crate) by: Initiator,
+    /// The name of the user's credential, for the audit log.
+    credential: Option<String>,
 }
 
 // By hand, because a derive would require the store to be `Clone`.
 impl<S> Clone for TenantHandle<S> {
     fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.core), tenant: self.tenant.clone(), by: self.by.clone() }
+        Self {
+            core: Arc::clone(&self.core),
+            tenant: self.tenant.clone(),
+            by: self.by.clone(),
+            credential: self.credential.clone(),
+        }
     }
 }
 
 impl<S: Store> TenantHandle<S> {
     pub(crate) fn new(core: Arc<Core<S>>, tenant: TenantId, by: Initiator) -> Self {
-        Self { core, tenant, by }
+        Self { core, tenant, by, credential: None }
+    }
+
+    /// Names the credential of the user, never its secret. The audit log records it.
+    #[must_use]
+    pub fn with_credential(mut self, credential: &str) -> Self {
+        self.credential = Some(credential.to_owned());
+        self
+    }
+
+    /// The user with their credential.
+    pub(crate) fn admin(&self) -> Initiator {
+        match &self.credential {
+            Some(credential) => self.by.clone().with(CREDENTIAL, credential),
+            None => self.by.clone(),
+        }
+    }
+
+    /// Makes an administrative change and records it in the audit log.
+    pub(crate) async fn write_audited(
+        &self,
+        write: AuditedWrite,
+        change: AdminChange,
+    ) -> Result<Write, EngineError> {
+        let admin = Admin { tenant: Some(&self.tenant), by: &self.admin() };
+        self.core.write_audited(admin, write, change).await
+    }
+
+    /// A page of the audit log of the tenant, newest first.
+    pub async fn audit(&self, after: Option<Cursor>, limit: u32) -> Result<AuditPage, EngineError> {
+        let query = PageQuery { after, limit };
+        Ok(self.core.retry_busy(|store| store.audit(Some(&self.tenant), query.clone())).await?)
     }
 
     pub fn tenant_id(&self) -> &TenantId {
@@ -42,8 +82,9 @@ impl<S: Store> TenantHandle<S> {
         self.core.now()
     }
 
-    pub fn tools(&self) -> BTreeSet<ToolName> {
-        self.core.tools.names().cloned().collect()
+    /// The tools that a workflow may call, with the fields of each.
+    pub fn tools(&self) -> ToolFields {
+        self.core.tools.fields()
     }
 
     pub(crate) fn key(&self, run: &RunId) -> RunKey {
@@ -61,6 +102,8 @@ impl<S: Store> TenantHandle<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use connectors::ToolRegistry;
     use domain::{Cause, Digest, Source};
     use serde_json::json;

@@ -114,15 +114,15 @@ async fn metrics_count_transitions_durations_and_duplicates() {
         .unwrap();
     let told = kept.render();
     for line in [
-        r#"run_transitions_total{tenant="acme",from="",to="queued"} 1"#,
-        r#"run_transitions_total{tenant="acme",from="queued",to="running"} 1"#,
-        r#"run_transitions_total{tenant="acme",from="running",to="succeeded"} 1"#,
-        r#"run_duration_seconds_count{tenant="acme",status="succeeded"} 1"#,
-        r#"idempotency_hits_total{tenant="acme",source="test"} 1"#,
-        r#"run_transitions_total{tenant="umbrella",from="",to="queued"} 1"#,
-        r#"run_transitions_total{tenant="umbrella",from="queued",to="canceled"} 1"#,
-        r#"run_duration_seconds_count{tenant="umbrella",status="canceled"} 1"#,
-        "# TYPE run_transitions_total counter",
+        r#"countersign_run_transitions_total{tenant="acme",from="",to="queued"} 1"#,
+        r#"countersign_run_transitions_total{tenant="acme",from="queued",to="running"} 1"#,
+        r#"countersign_run_transitions_total{tenant="acme",from="running",to="succeeded"} 1"#,
+        r#"countersign_run_duration_seconds_count{tenant="acme",status="succeeded"} 1"#,
+        r#"countersign_idempotency_hits_total{tenant="acme",source="test"} 1"#,
+        r#"countersign_run_transitions_total{tenant="umbrella",from="",to="queued"} 1"#,
+        r#"countersign_run_transitions_total{tenant="umbrella",from="queued",to="canceled"} 1"#,
+        r#"countersign_run_duration_seconds_count{tenant="umbrella",status="canceled"} 1"#,
+        "# TYPE countersign_run_transitions_total counter",
     ] {
         assert!(told.lines().any(|told| told == line), "{line}: {told}");
     }

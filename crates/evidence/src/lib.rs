@@ -26,4 +26,4 @@ pub use error::VerifyError;
 pub use html::html;
 pub use key::{InvalidKey, PublicKey, SigningKey};
 pub use log::{LogEntry, LogProof, leaf};
-pub use verify::{Check, Contradiction, Verified, verify, verify_with_progress};
+pub use verify::{Check, Contradiction, Verified, claimed_run, verify, verify_with_progress};

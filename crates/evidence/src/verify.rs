@@ -1,6 +1,6 @@
 //! Verifies a bundle with only the file and a public key.
 
-use domain::{Event, json};
+use domain::{Event, RunKey, json};
 use strum::VariantArray;
 
 use crate::bundle::EvidenceBundle;
@@ -85,6 +85,12 @@ pub fn verify_with_progress(
     passed(Check::Checkpoint);
     let events = check::check(&bundle, passed)?;
     Ok(Verified { bundle, events })
+}
+
+/// The run that a bundle names. Neither its signature nor its content is verified.
+pub fn claimed_run(bytes: &[u8]) -> Result<RunKey, VerifyError> {
+    let EvidenceBundle { run, .. } = parse(&envelope::unverified(bytes)?)?;
+    Ok(RunKey { tenant: run.tenant, run: run.run })
 }
 
 /// Parses the document. It must be in canonical form, without unknown fields.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
+use domain::audit::AuditEntry;
 use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
@@ -19,6 +20,7 @@ use domain::{
 
 use crate::access::{Access, KeyPage};
 use crate::archive::Archive;
+use crate::audit::{AuditLog, AuditPage, AuditedWrite};
 use crate::cursor::PageQuery;
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, Governance, PolicyFiles};
@@ -171,6 +173,13 @@ impl<S: Store, I: Intercept> Access for Intercepted<S, I> {
         key(tenant: &TenantId, id: &KeyId) -> Option<ApiKey>;
         put_key(key: ApiKey) -> Write;
         keys(tenant: &TenantId, query: PageQuery) -> KeyPage;
+    }
+}
+
+impl<S: Store, I: Intercept> AuditLog for Intercepted<S, I> {
+    intercept! { "audit_log":
+        write_audited(write: AuditedWrite, entry: AuditEntry) -> Write;
+        audit(tenant: Option<&TenantId>, query: PageQuery) -> AuditPage;
     }
 }
 

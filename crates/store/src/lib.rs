@@ -1,7 +1,7 @@
 //! Storage of Countersign: the traits, the embedded SQLite store and the AWS store.
 //!
 //! The traits are narrow and follow the protocol: [`Ledger`], [`Queue`], [`Blobs`], [`Governance`], [`Archive`],
-//! [`Inbox`], [`Access`], [`WorkerRegistry`]. They take decisions and deliveries instead of rows: a store chooses
+//! [`Inbox`], [`Access`], [`AuditLog`], [`WorkerRegistry`]. They take decisions and deliveries instead of rows: a store chooses
 //! how it stores a [`domain::Decision`], as long as it stores all of it or nothing. The conformance suite
 //! (`tests/conformance`) tests the guarantees that every store gives.
 
@@ -18,6 +18,8 @@ pub mod trace;
 mod access;
 #[warn(missing_docs)]
 mod archive;
+#[warn(missing_docs)]
+mod audit;
 #[warn(missing_docs)]
 mod blobs;
 #[warn(missing_docs)]
@@ -37,6 +39,7 @@ mod worker_registry;
 
 pub use access::{Access, KeyPage};
 pub use archive::Archive;
+pub use audit::{AuditLog, AuditPage, AuditedWrite};
 pub use blobs::{BlobKind, Blobs};
 pub use clock::{Clock, SystemClock};
 pub use cursor::{Cursor, PageQuery, UnknownCursor};
@@ -55,12 +58,34 @@ pub use domain;
 
 /// A complete store: all storage traits together.
 pub trait Store:
-    Ledger + Queue + Blobs + Governance + Archive + Inbox + Access + WorkerRegistry + Send + Sync + 'static
+    Ledger
+    + Queue
+    + Blobs
+    + Governance
+    + Archive
+    + Inbox
+    + Access
+    + AuditLog
+    + WorkerRegistry
+    + Send
+    + Sync
+    + 'static
 {
 }
 
 impl<
-    S: Ledger + Queue + Blobs + Governance + Archive + Inbox + Access + WorkerRegistry + Send + Sync + 'static,
+    S: Ledger
+        + Queue
+        + Blobs
+        + Governance
+        + Archive
+        + Inbox
+        + Access
+        + AuditLog
+        + WorkerRegistry
+        + Send
+        + Sync
+        + 'static,
 > Store for S
 {
 }

@@ -1,7 +1,7 @@
 //! API keys.
 
 use domain::access::{PresentedKey, secret_digest};
-use domain::{ApiKey, Digest, KeyId, PersonId, Role, TenantId, Timestamp};
+use domain::{ApiKey, Cause, Digest, Initiator, KeyId, PersonId, Role, TenantId, Timestamp};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -18,8 +18,10 @@ pub fn api_key(tenant: &str, person: &str, roles: &[Role]) -> ApiKey {
         roles: roles.iter().copied().collect(),
         note: String::new(),
         created_at: Timestamp(0),
+        created_by: Initiator::new(Cause::User, "root"),
         expires_at: None,
         revoked_at: None,
+        revoked_by: None,
         revision: 0,
     }
 }

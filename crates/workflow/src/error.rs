@@ -81,6 +81,8 @@ pub enum ParseErrorKind {
     Empty,
     #[error("{0}")]
     Yaml(String),
+    #[error("the indentation contains a tab; use spaces")]
+    Tab,
     #[error("duplicate key `{key}`; remove one of them")]
     DuplicateKey { key: String },
     #[error("the file has more than one YAML document; write one workflow per file")]
@@ -107,6 +109,8 @@ pub enum ParseErrorKind {
     ExpressionInKey,
     #[error("unknown field `{field}` in {of}; {}", did_you_mean(.field, .expected.iter().copied()))]
     UnknownField { field: String, of: &'static str, expected: &'static [&'static str] },
+    #[error("unknown field `{field}` in `with` of `{tool}`; {}", did_you_mean(.field, .expected.iter().copied()))]
+    UnknownToolField { field: String, tool: String, expected: Vec<&'static str> },
     /// A field of a later version.
     #[error("`{field}` is not supported by this version; remove it")]
     NotSupported { field: String },

@@ -29,7 +29,7 @@ mod yaml;
 pub use compiled::{CompiledPlan, CompiledStep, CompiledWork, InvalidPlan, MessageTemplate};
 pub use error::{ParseErrorKind, StepLabel, WorkflowError};
 pub use expression::{ExpressionCompileError, ExpressionEvalError};
-pub use parse::{EXPRESSIONS_MAX, parse};
+pub use parse::{EXPRESSIONS_MAX, ToolFields, parse, parse_for};
 pub use position::SourcePosition;
 pub use template::{BindError, InvalidTemplate, Scope, Template};
 pub use yaml::SOURCE_BYTES_MAX;

@@ -1,6 +1,6 @@
 //! Parses the whole file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::plan::{Environment, STEPS_MAX};
 use domain::{Plan, PlannedStep, StepId, ToolName};
@@ -33,20 +33,29 @@ const WORKFLOW_FIELDS: [&str; 11] = [
 /// The state of parsing one file.
 pub(crate) struct File<'s> {
     pub(crate) source: &'s str,
-    pub(crate) tools: &'s BTreeSet<ToolName>,
+    pub(crate) tools: &'s ToolFields,
     pub(crate) ids: Vec<StepId>,
     pub(crate) expressions: usize,
 }
 
-/// Parses a workflow. Steps may call `tools` and the built-in tools `wait.event` and `approval.gate`.
+/// The tools that a workflow may call, each with the fields of its `with`; `None` if they are not known.
+pub type ToolFields = BTreeMap<ToolName, Option<Vec<&'static str>>>;
+
+/// Parses a workflow. Steps may call `tools` and the built-in tools `wait.event` and `approval.gate`. The fields of `with`
+/// are not checked.
 pub fn parse(source: &str, tools: &BTreeSet<ToolName>) -> Result<Plan, WorkflowError> {
+    parse_for(source, &tools.iter().map(|tool| (tool.clone(), None)).collect())
+}
+
+/// Parses a workflow and checks the fields of `with`.
+pub fn parse_for(source: &str, tools: &ToolFields) -> Result<Plan, WorkflowError> {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     let root = yaml::parse(source)?;
     let workflow = || root.value.text_field("workflow").and_then(|name| name.parse().ok());
     plan(source, &root, tools).map_err(|error| error.in_workflow(workflow()))
 }
 
-fn plan(source: &str, root: &Node, tools: &BTreeSet<ToolName>) -> Result<Plan, WorkflowError> {
+fn plan(source: &str, root: &Node, tools: &ToolFields) -> Result<Plan, WorkflowError> {
     let fields = Fields::of(root, "a workflow", &WORKFLOW_FIELDS)?;
     let nodes = step_nodes(&fields)?;
     let environment = environment(&fields)?;

@@ -14,7 +14,7 @@ use crate::fields::{Fields, choice, flag, id, wrong_type};
 use crate::governance;
 use crate::parse::File;
 use crate::retry::retry;
-use crate::yaml::{Node, YamlValue, to_json};
+use crate::yaml::{Node, YamlValue, key_text, to_json};
 
 const STEP_FIELDS: [&str; 10] = [
     "id",
@@ -88,6 +88,9 @@ impl File<'_> {
         tool: ToolName,
         with: Option<&Node>,
     ) -> Result<(Call, InputRefs), WorkflowError> {
+        if let (Some(node), Some(Some(known))) = (with, self.tools.get(&tool)) {
+            require_known(node, &tool, known)?;
+        }
         let Some(node) = with else {
             return Ok((Call { tool, with: Value::Object(serde_json::Map::new()) }, InputRefs::default()));
         };
@@ -125,14 +128,29 @@ impl File<'_> {
 
     fn tool(&self, node: &Node) -> Result<ToolName, WorkflowError> {
         let tool: ToolName = id(node, "`tool`")?;
-        if self.tools.contains(&tool) || tool.as_str().parse::<Builtin>().is_ok() {
+        if self.tools.contains_key(&tool) || tool.as_str().parse::<Builtin>().is_ok() {
             return Ok(tool);
         }
         let known: BTreeSet<&str> =
-            self.tools.iter().map(ToolName::as_str).chain(Builtin::VARIANTS.iter().copied()).collect();
+            self.tools.keys().map(ToolName::as_str).chain(Builtin::VARIANTS.iter().copied()).collect();
         let known = known.into_iter().map(str::to_owned).collect();
         Err(WorkflowError::of(node, ParseErrorKind::UnknownTool { tool: tool.into(), known }))
     }
+}
+
+/// A misspelled field would be refused when the step runs, or change what the step does: without `method`, a request is a
+/// read.
+fn require_known(with: &Node, tool: &ToolName, known: &[&'static str]) -> Result<(), WorkflowError> {
+    let YamlValue::Map(map) = &with.value else { return Ok(()) };
+    for (key, _) in map {
+        let field = key_text(key)?;
+        if !known.contains(&field) {
+            let (field, tool) = (field.to_owned(), tool.to_string());
+            let kind = ParseErrorKind::UnknownToolField { field, tool, expected: known.to_vec() };
+            return Err(WorkflowError::of(key, kind));
+        }
+    }
+    Ok(())
 }
 
 fn blast_radius(fields: &Fields<'_>) -> Result<BlastRadius, WorkflowError> {

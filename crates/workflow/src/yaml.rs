@@ -78,7 +78,7 @@ pub(crate) fn parse(source: &str) -> Result<Node, WorkflowError> {
         ));
     }
     let root: Node =
-        serde_saphyr::from_str_with_options(source, options()).map_err(|e| workflow_error(&e))?;
+        serde_saphyr::from_str_with_options(source, options()).map_err(|e| workflow_error(source, &e))?;
     match root.value {
         YamlValue::Null => Err(WorkflowError::at(SourcePosition::START, ParseErrorKind::Empty)),
         _ => Ok(root),
@@ -107,9 +107,25 @@ fn budget() -> Budget {
 }
 
 /// Converts an error of the YAML parser.
-fn workflow_error(error: &Error) -> WorkflowError {
+fn workflow_error(source: &str, error: &Error) -> WorkflowError {
     let position = error.location().map_or(SourcePosition::START, SourcePosition::from);
-    WorkflowError::at(position, kind_of(error.without_snippet()))
+    match kind_of(error.without_snippet()) {
+        // The parser may name the line before the tab.
+        ParseErrorKind::Yaml(message) if message.contains("tab") => match indentation_tab(source) {
+            Some(tab) => WorkflowError::at(tab, ParseErrorKind::Tab),
+            None => WorkflowError::at(position, ParseErrorKind::Yaml(message)),
+        },
+        kind => WorkflowError::at(position, kind),
+    }
+}
+
+/// The first tab in the indentation of a line.
+fn indentation_tab(source: &str) -> Option<SourcePosition> {
+    source.lines().enumerate().find_map(|(number, line)| {
+        let indentation = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
+        let column = indentation.find('\t')? + 1;
+        Some(SourcePosition { line: number + 1, column })
+    })
 }
 
 fn kind_of(error: &Error) -> ParseErrorKind {

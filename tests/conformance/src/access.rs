@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use domain::{ApiKey, Digest, Role, Timestamp};
-use store::{KeyPage, PageQuery, Store, Write};
+use domain::audit::{AdminChange, AuditEntry};
+use domain::{ApiKey, Cause, Digest, Fleet, Initiator, Role, Tenant, Timestamp};
+use store::{AuditedWrite, KeyPage, PageQuery, Store, Write};
 
 use crate::fixtures::tenant;
 
@@ -12,6 +13,10 @@ cases![
     stale_write_does_not_replace_an_api_key,
     api_keys_of_one_tenant_are_listed_by_id,
     api_key_pages_have_no_duplicates,
+    administrative_change_has_an_audit_entry,
+    superseded_change_has_no_audit_entry,
+    audit_log_is_paged_newest_first,
+    audit_logs_of_tenants_are_separate,
 ];
 
 fn key(of: &str, id: &str) -> ApiKey {
@@ -23,8 +28,10 @@ fn key(of: &str, id: &str) -> ApiKey {
         secret: Digest::of_bytes(id.as_bytes()),
         note: "for the pipeline".to_owned(),
         created_at: Timestamp(1),
+        created_by: Initiator::new(Cause::User, "root"),
         expires_at: Some(Timestamp(2)),
         revoked_at: None,
+        revoked_by: None,
         revision: 0,
     }
 }
@@ -78,4 +85,63 @@ async fn api_key_pages_have_no_duplicates<S: Store>(store: Arc<S>) {
         }
         assert_eq!(listed, made, "{limit}");
     }
+}
+
+fn entry(of: Option<&str>, at: i64, change: AdminChange) -> AuditEntry {
+    let by = Initiator::new(Cause::User, "ada").with("credential", "key:00ff");
+    AuditEntry { tenant: of.map(tenant), at: Timestamp(at), by, change }
+}
+
+fn created(key: &ApiKey) -> AuditEntry {
+    let (id, person) = (key.id.clone(), key.person.clone());
+    let change = AdminChange::KeyCreated { key: id, person, roles: key.roles.clone(), expires_at: None };
+    entry(Some(key.tenant.as_str()), 1, change)
+}
+
+async fn administrative_change_has_an_audit_entry<S: Store>(store: Arc<S>) {
+    let made = key("acme", "00ff");
+    let written = store.write_audited(AuditedWrite::Key(made.clone()), created(&made)).await.unwrap();
+    assert_eq!(written, Write::Committed);
+    assert_eq!(store.key(&made.tenant, &made.id).await.unwrap().as_ref(), Some(&made));
+    let settings = Tenant::new(tenant("acme"));
+    let changed = entry(Some("acme"), 2, AdminChange::DispatchStarted);
+    let written = store.write_audited(AuditedWrite::Tenant(settings.clone()), changed.clone()).await.unwrap();
+    assert_eq!(written, Write::Committed);
+    assert_eq!(store.tenant(&tenant("acme")).await.unwrap(), Some(settings));
+    let page = store.audit(Some(&tenant("acme")), PageQuery::first(10)).await.unwrap();
+    assert_eq!((page.entries, page.next), (vec![changed, created(&made)], None));
+}
+
+async fn superseded_change_has_no_audit_entry<S: Store>(store: Arc<S>) {
+    let made = key("acme", "00ff");
+    store.put_key(made.clone()).await.unwrap();
+    let written = store.write_audited(AuditedWrite::Key(made.clone()), created(&made)).await.unwrap();
+    assert_eq!(written, Write::Superseded);
+    let page = store.audit(Some(&tenant("acme")), PageQuery::first(10)).await.unwrap();
+    assert_eq!(page.entries, []);
+}
+
+async fn audit_log_is_paged_newest_first<S: Store>(store: Arc<S>) {
+    for (revision, at) in [(0, 7), (1, 1_000_000_000_000), (2, 1_000_000_000_001)] {
+        let settings = Tenant { revision, ..Tenant::new(tenant("acme")) };
+        let change = entry(Some("acme"), at, AdminChange::DispatchStarted);
+        let written = store.write_audited(AuditedWrite::Tenant(settings), change).await.unwrap();
+        assert_eq!(written, Write::Committed);
+    }
+    let mut query = PageQuery::first(2);
+    let first = store.audit(Some(&tenant("acme")), query.clone()).await.unwrap();
+    let times = |entries: &[AuditEntry]| entries.iter().map(|entry| entry.at.0).collect::<Vec<_>>();
+    assert_eq!(times(&first.entries), [1_000_000_000_001, 1_000_000_000_000]);
+    query.after = first.next;
+    let last = store.audit(Some(&tenant("acme")), query).await.unwrap();
+    assert_eq!((times(&last.entries), last.next), (vec![7], None));
+}
+
+async fn audit_logs_of_tenants_are_separate<S: Store>(store: Arc<S>) {
+    let change = entry(None, 1, AdminChange::DispatchStarted);
+    let written = store.write_audited(AuditedWrite::Fleet(Fleet::default()), change.clone()).await.unwrap();
+    assert_eq!(written, Write::Committed);
+    assert_eq!(store.fleet().await.unwrap(), Some(Fleet::default()));
+    assert_eq!(store.audit(None, PageQuery::first(10)).await.unwrap().entries, [change]);
+    assert_eq!(store.audit(Some(&tenant("acme")), PageQuery::first(10)).await.unwrap().entries, []);
 }

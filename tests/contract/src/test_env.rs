@@ -149,7 +149,7 @@ async fn create_tenant(engine: &Arc<Engine<SqliteStore>>, tenant: &str) -> TestT
     // A workflow that the other tenant does not have.
     let only = PLAIN.replace("plain", &format!("only-{tenant}"));
     for source in [PLAIN, ASKS, WAITS, &only] {
-        handle.apply(&workflow::parse(source, &handle.tools()).unwrap()).await.unwrap();
+        handle.apply(&workflow::parse_for(source, &handle.tools()).unwrap()).await.unwrap();
     }
     let run = async |source, key| started(engine, &tenant, source, key).await;
     let runs = Runs {

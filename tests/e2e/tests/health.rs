@@ -69,10 +69,10 @@ async fn worker_serves_health_and_metrics() {
     .await;
     // The worker updates its metrics and finishes the message shortly after the run ends in the ledger.
     let counted = [
-        r#"run_transitions_total{tenant="acme",from="",to="queued"} 1"#,
-        r#"run_transitions_total{tenant="acme",from="running",to="succeeded"} 1"#,
-        r#"run_duration_seconds_bucket{tenant="acme",status="succeeded",le="+Inf"} 1"#,
-        r#"run_active{queue="steps"} 0"#,
+        r#"countersign_run_transitions_total{tenant="acme",from="",to="queued"} 1"#,
+        r#"countersign_run_transitions_total{tenant="acme",from="running",to="succeeded"} 1"#,
+        r#"countersign_run_duration_seconds_bucket{tenant="acme",status="succeeded",le="+Inf"} 1"#,
+        r#"countersign_messages_in_progress{queue="steps"} 0"#,
     ];
     wait_until("the metrics", TIMEOUT, async || {
         let (status, body) = get(&metrics).await;

@@ -152,7 +152,8 @@ impl<S: Store> Authenticator<S> {
         if !caller.roles.allow(role) {
             return Err(ApiError::forbidden(role));
         }
-        Ok(self.engine.tenant_handle(&caller.tenant, &Initiator::new(Cause::User, caller.person.as_str())))
+        let by = Initiator::new(Cause::User, caller.person.as_str());
+        Ok(self.engine.tenant_handle(&caller.tenant, &by).with_credential(&caller.credential))
     }
 }
 

@@ -11,6 +11,7 @@ mod records;
 mod state;
 mod webhook;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use ::worker::{CancellationToken, Worker, WorkerSettings};
 use api::auth::session::CookieSecurity;
 use api::stream::StreamSettings;
 use axum::Router;
-use connectors::HostAllowList;
+use connectors::{HostAllowList, HostRule};
 use domain::{Card, Source, WorkerId};
 use engine::metrics::exporter::Serving;
 use engine::{Engine, EngineParts, Timing};
@@ -87,6 +88,9 @@ pub(crate) struct Args {
     /// The first of four consecutive ports; 0 for free ports
     #[arg(long, value_name = "N", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(..=65_532))]
     port: u16,
+    /// Allow `http.request` to call this host in your network; repeatable
+    #[arg(long, value_name = "HOST[:PORT]")]
+    allow_host: Vec<HostRule>,
     #[command(flatten)]
     metrics: Metrics,
 }
@@ -95,6 +99,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
     start_logging(Some(context.env.log.as_deref().unwrap_or(FILTER)), false)?;
     let signals = ShutdownSignal::listen()?;
     let directory = create_directory(&args.dir)?;
+    let _lock = lock(&directory)?;
     let target = if context.account.is_some() { Target::Aws } else { Target::Store };
     let context = Context { store: directory.join("dev.db"), target, ..context.clone() };
     let state = match &context.account {
@@ -114,14 +119,14 @@ async fn serve<S: Store>(
     context: Context,
     mut signals: ShutdownSignal,
 ) -> Result<ExitStatus, CliError> {
-    // Bind first: a second process on the same port must not overwrite the directory's configuration.
     let listener = listen(args.port, "the page").await?;
     let address = listener.local_addr().map_err(|source| CliError::Start { what: "the server", source })?;
     let url = format!("http://{address}");
     let metrics = args.metrics.start().await?;
     let systems = DevEnv::open(ports(args.port)).await?;
     let me = WorkerId::new(&format!("dev-{}", random::hex::<4>()?))?;
-    let engine = engine(directory, &systems, (store, &context), me.clone())?;
+    let allowed = HostAllowList { hosts: args.allow_host.clone() };
+    let engine = engine(directory, &systems, (store, &context), me.clone(), allowed)?;
     create_tenant(&engine, &context).await?;
     let manual = sample(directory, "triage.yaml", TRIAGE)?;
     apply_sample(&engine, &context, &manual).await?;
@@ -165,6 +170,19 @@ fn create_directory(directory: &Path) -> Result<PathBuf, CliError> {
     std::fs::create_dir_all(directory).and_then(|()| directory.canonicalize()).map_err(failed)
 }
 
+/// Locks the directory until the process ends: a second environment would overwrite its configuration.
+fn lock(directory: &Path) -> Result<File, CliError> {
+    let path = directory.join("dev.lock");
+    let file = File::create(&path).map_err(|source| CliError::Write { path, source })?;
+    file.try_lock().map_err(|_| {
+        CliError::Usage(format!(
+            "another `countersign dev` uses {}; choose another directory with --dir",
+            directory.display()
+        ))
+    })?;
+    Ok(file)
+}
+
 /// The ports after the first.
 fn ports(page: u16) -> Ports {
     match page {
@@ -178,6 +196,7 @@ fn engine<S: Store>(
     systems: &DevEnv,
     (store, context): (S, &Context),
     me: WorkerId,
+    allowed: HostAllowList,
 ) -> Result<Arc<Engine<S>>, CliError> {
     let file = directory.join("countersign.yaml");
     std::fs::write(&file, systems.config())
@@ -185,7 +204,7 @@ fn engine<S: Store>(
     let config = read_config(Some(&file))?;
     Ok(Arc::new(Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: connectors::standard_tools(HostAllowList::default(), config.settings(&credential)?),
+        tools: connectors::standard_tools(allowed, config.settings(&credential)?),
         clock: Arc::new(SystemClock),
         me,
         timing: Timing::default(),

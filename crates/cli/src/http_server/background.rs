@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
 
+use super::connections::{ConnectionLimits, serve};
 use crate::error::CliError;
 
 /// Stops serving when it is dropped.
@@ -18,10 +20,8 @@ impl BackgroundServer {
     pub(crate) fn start(listener: TcpListener, router: Router) -> Result<Self, CliError> {
         let failed = |source| CliError::Start { what: "the server", source };
         let address = listener.local_addr().map_err(failed)?;
-        let task = tokio::spawn(async move {
-            // The listener fails permanently only when the process has no file descriptors; the next request shows it.
-            let _ended = axum::serve(listener, router).await;
-        });
+        let task =
+            tokio::spawn(serve(listener, router, ConnectionLimits::of_process(), CancellationToken::new()));
         Ok(Self { address, task: task.abort_handle() })
     }
 

@@ -1,6 +1,7 @@
 //! The routes of a server: the API with its live stream, the console, and the endpoints for webhooks and Slack.
 
 pub(crate) mod background;
+pub(crate) mod connections;
 pub(crate) mod health;
 pub(crate) mod listen;
 
@@ -15,6 +16,10 @@ use api::stream::{StreamSettings, Streams};
 use api::{Api, Authenticator, CursorSecret};
 use api_types::SecretName;
 use axum::Router;
+use axum::http::HeaderValue;
+use axum::http::header::STRICT_TRANSPORT_SECURITY;
+use axum::middleware::map_response;
+use axum::response::Response;
 use domain::{Digest, TenantId};
 use engine::Engine;
 use evidence::PublicKey;
@@ -112,8 +117,19 @@ impl<S: Store> HttpServer<S> {
             .merge(webhooks(Arc::clone(&engine), webhook_auth))
             .merge(slack(Arc::clone(&engine), slack_installations))
             .merge(health::router(engine));
+        let routes = match cookie_security {
+            CookieSecurity::Https => routes.layer(map_response(require_https)),
+            CookieSecurity::Loopback => routes,
+        };
         (routes, streams)
     }
+}
+
+/// Tells browsers to use HTTPS for this host for a year, also if the user types `http://`.
+async fn require_https(mut response: Response) -> Response {
+    let year = HeaderValue::from_static("max-age=31536000");
+    response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, year);
+    response
 }
 
 #[cfg(test)]

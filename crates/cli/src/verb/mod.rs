@@ -1,6 +1,7 @@
 //! The commands, one file each: the arguments first, then the implementation.
 
 mod approval;
+mod audit;
 mod backout;
 mod bundle;
 mod completions;
@@ -55,6 +56,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Key(key::Verb),
     Whoami(key::WhoamiArgs),
+    Audit(audit::Args),
     /// Manage server profiles
     #[command(subcommand)]
     Profile(profile::Verb),
@@ -90,6 +92,7 @@ pub(crate) async fn run(
         Command::Cost(args) => cost::run(&args, context).await,
         Command::Backout(args) => Box::pin(backout::run(&args, context)).await,
         Command::Key(verb) => key::run(&verb, context).await,
+        Command::Audit(args) => audit::run(&args, context).await,
         Command::Whoami(args) => key::whoami(&args, context).await,
         Command::Profile(verb) => profile::run(verb, context),
         Command::Queue(verb) => queue::run(&verb, context).await,

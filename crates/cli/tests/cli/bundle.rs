@@ -63,6 +63,22 @@ fn evidence_verifies_without_the_store() {
 }
 
 #[test]
+fn evidence_of_another_run_is_not_written() {
+    let env = TestEnv::new();
+    let one =
+        "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}";
+    let (first, second) = (env.start(one), env.start(one));
+    env.work("");
+    let store = rusqlite::Connection::open(env.path("countersign.db")).unwrap();
+    let other = "SELECT body FROM evidence AS other WHERE other.run <> evidence.run";
+    store.execute(&format!("UPDATE evidence SET body = ({other})"), []).unwrap();
+    drop(store);
+    let refused = env.run(&format!("bundle get {first}")).expect(1);
+    refused.prints(&format!("the bundle belongs to run default/{second}"));
+    assert!(!env.path(&format!("{first}.bundle")).exists());
+}
+
+#[test]
 fn flipped_byte_is_refused_with_a_reason() {
     let (env, stub) = (TestEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);

@@ -30,6 +30,39 @@ fn valid_workflow_is_summarized() {
 }
 
 #[test]
+fn tab_is_reported_where_it_is() {
+    let env = TestEnv::new();
+    for (text, line) in [
+        ("workflow: w\nversion: 1\nsteps:\n  - id: a\n\ttool: transform\n", 5),
+        ("workflow: w\nversion: 1\nsteps:\n  - id: a\n    tool: transform\n    with:\n\t  value: 1\n", 7),
+    ] {
+        env.write("w.yaml", text);
+        let refused = env.run("workflow check w.yaml").expect(2);
+        refused.prints(&format!("line {line}, column 1: the indentation contains a tab; use spaces"));
+    }
+}
+
+#[test]
+fn misspelled_tool_field_is_refused() {
+    let env = TestEnv::new();
+    let misspelled = |with: &str| {
+        format!(
+            "workflow: w\nversion: 1\nsteps:\n  - id: post\n    tool: http.request\n    with:\n      url: 'https://example.com/'\n      {with}\n"
+        )
+    };
+    env.write("w.yaml", misspelled("metod: POST"));
+    let answer = env.run("workflow check w.yaml").expect(2);
+    answer
+        .prints("line 8, column 7")
+        .prints("unknown field `metod` in `with` of `http.request`; did you mean `method`?");
+    env.write("w.yaml", misspelled("method: POST"));
+    env.run("workflow check w.yaml").expect(0).prints("opaque");
+    let rollback = "    rollback: { tool: http.request, with: { uri: 'https://example.com/' } }";
+    env.write("w.yaml", format!("{}{rollback}\n", misspelled("method: POST")));
+    env.run("workflow check w.yaml").expect(2).prints("did you mean `url`?");
+}
+
+#[test]
 fn invalid_workflow_shows_line_column_and_caret() {
     let env = TestEnv::new();
     env.write("bad.yaml", BAD);

@@ -234,6 +234,16 @@ fn until_there(env: &TestEnv, run: &str) {
 }
 
 #[test]
+fn second_dev_needs_another_directory() {
+    let env = TestEnv::new();
+    let dev = Dev::start(&env, 0);
+    let before = std::fs::read(env.path("d/countersign.yaml")).unwrap();
+    env.run("dev --dir d --port 0").expect(2).prints("another `countersign dev` uses").prints("--dir");
+    assert_eq!(std::fs::read(env.path("d/countersign.yaml")).unwrap(), before);
+    drop(dev);
+}
+
+#[test]
 fn dev_names_a_port_in_use() {
     let env = TestEnv::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

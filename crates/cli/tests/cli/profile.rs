@@ -17,7 +17,10 @@ fn profiles_are_added_selected_and_removed() {
     env.run("profile list").expect(0).prints("no profiles");
     env.run("profile add work --url https://countersign.example --key-env WORK_KEY")
         .expect(0)
-        .prints("it is the default");
+        .prints("make it the default with: countersign profile use work");
+    // A command without a profile still uses the store.
+    env.run("run list").expect(3).prints("countersign.db does not exist");
+    env.run("profile use work").expect(0);
     env.run("profile add test --url http://localhost:8080 --key-file test.key --for acme").expect(0);
     let listed = env.run("profile list --json").expect(0).json();
     assert_eq!(listed["profiles"][1]["profile"], "work");
@@ -50,6 +53,7 @@ fn key_readable_by_others_is_not_used() {
     env.write("work.key", KEY);
     mode(&env, "work.key", 0o644);
     env.run("profile add work --url http://127.0.0.1:9 --key-file work.key").expect(0);
+    env.run("profile use work").expect(0);
     env.run("run list").expect(2).prints("other users can read it").prints("chmod 600");
     mode(&env, "work.key", 0o600);
     // No process listens there.
@@ -75,6 +79,7 @@ fn profile_key_location_is_exclusive() {
 fn target_precedence_is_options_env_profile() {
     let env = TestEnv::new();
     env.run("profile add work --url http://127.0.0.1:9 --key-env WORK_KEY").expect(0);
+    env.run("profile use work").expect(0);
     env.run("run list").expect(2).prints("WORK_KEY");
     env.run("run list --store a.db").expect(3).prints("the store a.db does not exist");
     env.run("run list --store a.db --profile work").expect(2).prints("cannot be used with");

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -57,8 +57,22 @@ impl Server {
     fn start_with(env: &TestEnv, config: &str, options: &str) -> Self {
         env.write("countersign.yaml", config);
         let line = format!("serve --config countersign.yaml --listen 127.0.0.1:0 --json {options}");
+        Self::spawn(env, env.command(&line))
+    }
+
+    /// A server that may open this many files.
+    fn start_limited(env: &TestEnv, descriptors: u32) -> Self {
+        env.write("countersign.yaml", CONFIG);
+        let serve = env.command("serve --config countersign.yaml --listen 127.0.0.1:0 --json");
+        let mut shell = with_program(&serve, "sh");
+        shell.arg("-c").arg(format!("ulimit -n {descriptors}; exec \"$0\" \"$@\""));
+        shell.arg(serve.get_program()).args(serve.get_args());
+        Self::spawn(env, shell)
+    }
+
+    fn spawn(env: &TestEnv, mut command: Command) -> Self {
         let log = std::fs::File::create(env.path("server.log")).unwrap();
-        let mut child = env.command(&line).envs(SECRETS).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut child = command.envs(SECRETS).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         Self { info: serde_json::from_str(&line).unwrap(), child }
@@ -136,6 +150,19 @@ impl Drop for Server {
     }
 }
 
+/// `program` in the directory and with the environment of `command`.
+fn with_program(command: &Command, program: &str) -> Command {
+    let mut other = Command::new(program);
+    other.current_dir(command.get_current_dir().unwrap());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => other.env(name, value),
+            None => other.env_remove(name),
+        };
+    }
+    other
+}
+
 fn all(mut stream: TcpStream) -> String {
     let mut reply = String::new();
     stream.read_to_string(&mut reply).unwrap();
@@ -195,7 +222,7 @@ fn signed_webhook_starts_a_run() {
     let again = deliver(&server, "what this system signs with", r#"{"what":"a"}"#);
     assert!(again.starts_with("HTTP/1.1 202"), "{again}");
     let counted = server.metrics();
-    let hit = r#"idempotency_hits_total{tenant="acme",source="webhook"} 1"#;
+    let hit = r#"countersign_idempotency_hits_total{tenant="acme",source="webhook"} 1"#;
     assert!(counted.contains("text/plain; version=0.0.4") && counted.contains(hit), "{counted}");
     assert!(server.get("/metrics", "").starts_with("HTTP/1.1 404"), "metrics are not on the public port");
 
@@ -233,6 +260,41 @@ fn cookies_are_secure_behind_tls() {
     let secured = log_in(&Server::start(&env, "--behind-tls"), &key);
     let cookie = cookie(&secured);
     assert!(cookie.starts_with("__Host-countersign=") && cookie.contains("; Secure"), "{secured}");
+    assert!(secured.contains("strict-transport-security: max-age="), "{secured}");
+    assert!(!plain.contains("strict-transport-security"), "{plain}");
+}
+
+#[test]
+fn dry_run_judges_hosts_as_the_worker_does() {
+    let env = TestEnv::new();
+    let key = key(&env);
+    let request = r#"{"action": {"tool": "http.request", "environment": "dev", "with": {"method": "POST", "url": "http://127.0.0.1:8080/"}}}"#;
+    let head = format!(
+        "POST /api/v1/policy/explain HTTP/1.1\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json"
+    );
+    for (options, fails) in [("", true), ("--allow-host 127.0.0.1:8080", false)] {
+        let server = Server::start(&env, options);
+        let reply = server.ask(&head, request);
+        assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+        assert_eq!(reply.contains("an operator can allow this host"), fails, "{reply}");
+    }
+}
+
+#[test]
+fn ambiguous_requests_are_refused() {
+    let env = TestEnv::new();
+    let server = Server::start(&env, "");
+    let chunked = "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    let good = format!("POST /healthz HTTP/1.1\r\nHost: a\r\n{chunked}");
+    assert!(all(server.open(&good)).starts_with("HTTP/1.1 405"), "a chunked request is valid");
+    for bad in [
+        format!("POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n{chunked}"),
+        good.replacen("Connection: close\r\n", "Connection: close\n", 1),
+        "GET /healthz HTTP/1.1\nHost: a\n\n".to_owned(),
+    ] {
+        let reply = all(server.open(&bad));
+        assert!(reply.starts_with("HTTP/1.1 400"), "{bad:?}: {reply}");
+    }
 }
 
 #[test]
@@ -284,6 +346,26 @@ fn open_request_finishes_during_drain() {
     let answer = all(under_way);
     assert!(answer.starts_with("HTTP/1.1 303"), "{answer}");
     assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
+fn half_requests_do_not_stop_a_server() {
+    let env = TestEnv::new();
+    let key = key(&env);
+    let halves = [
+        "GET /healthz HTTP/1.1\r\nHost: a\r\n",
+        "POST /webhook/webhook/acme HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf",
+    ];
+    for half in halves {
+        let server = Server::start_limited(&env, 256);
+        let _open: Vec<TcpStream> = (0..300).map(|_| server.open(half)).collect();
+        let health = server.get("/healthz", "");
+        assert!(health.starts_with("HTTP/1.1 200"), "{health}");
+        let runs = server.get("/api/v1/runs", &format!("Authorization: Bearer {key}"));
+        assert!(runs.starts_with("HTTP/1.1 200"), "{runs}");
+        let log = std::fs::read_to_string(env.path("server.log")).unwrap();
+        assert_eq!(log.matches("connections_exhausted").count(), 1, "{log}");
+    }
 }
 
 #[test]

@@ -37,7 +37,12 @@ fn undo_reverts_effects_newest_first() {
     let plan = env.run(&format!("run undo {run} --plan")).expect(0);
     let plan = plan.prints(&format!("start the undo with: countersign run undo {run}"));
     let rows: Vec<&str> = plan.out.lines().skip(1).collect();
-    assert!(rows[0].starts_with("two") && rows[0].ends_with("undone by http.request"), "{rows:?}");
+    assert!(
+        rows[0].starts_with("two")
+            && rows[0].contains("undone by http.request with ")
+            && rows[0].contains("method: "),
+        "{rows:?}"
+    );
     assert!(rows[1].starts_with("mail") && rows[1].contains("stays: neither its receipt"), "{rows:?}");
     assert!(rows[2].starts_with("one"), "{rows:?}");
     assert_eq!(requests(&stub).len(), 3, "a plan does nothing");

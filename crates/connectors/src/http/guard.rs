@@ -2,7 +2,8 @@
 //!
 //! A host is resolved once and rejected unless every address is global unicast. The request then uses exactly those
 //! addresses, so a later DNS answer changes nothing. The operator can allow internal hosts by name. Cloud metadata and
-//! other blocked addresses stay blocked even for those.
+//! other blocked addresses stay blocked even for those. Ports of mail, shell, database and other services that do not
+//! speak HTTP are refused, unless the operator allows the host with the port.
 
 use std::fmt;
 use std::io;
@@ -18,6 +19,16 @@ use super::address::{AddressScope, scope_of};
 /// A host has a handful of addresses; trying more would only waste time.
 pub const ADDRESSES_MAX: usize = 16;
 
+/// Ports of services that do not speak HTTP: the bad ports of the Fetch standard, and ports of databases, caches, queues
+/// and remote desktops. A request whose text such a service obeys would act in the name of the worker.
+const REFUSED_PORTS: [u16; 97] = [
+    1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
+    109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 445, 465, 512, 513, 514,
+    515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 873, 989, 990, 993, 995, 1433, 1521,
+    1719, 1720, 1723, 2049, 2375, 3306, 3389, 3659, 4045, 4190, 5060, 5061, 5432, 5672, 5900, 6000, 6379,
+    6380, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 9042, 10080, 11211, 27017,
+];
+
 /// The hosts that may have internal addresses, by the name in the URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostAllowList {
@@ -28,6 +39,11 @@ impl HostAllowList {
     /// Whether a rule matches the host of `url`, and the port if the rule has one.
     pub fn names(&self, url: &Url) -> bool {
         self.hosts.iter().any(|rule| rule.names(url))
+    }
+
+    /// Whether a rule names the host and the port of `url`.
+    fn names_port(&self, url: &Url) -> bool {
+        self.hosts.iter().any(|rule| rule.port.is_some() && rule.names(url))
     }
 }
 
@@ -125,6 +141,11 @@ pub enum AddressRefused {
     UserInfo,
     #[error("the URL has no host")]
     NoHost,
+    /// The port is one of a service that does not speak HTTP, and no rule names it.
+    #[error(
+        "port {port} belongs to a service that does not speak HTTP; an operator can allow the host with this port"
+    )]
+    Port { port: u16 },
     /// The address is internal and the host is not in the allow list.
     #[error("`{host}` resolves to {what}; an operator can allow this host by name")]
     Internal {
@@ -188,7 +209,13 @@ impl AddressGuard {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(AddressRefused::UserInfo);
         }
-        match url.host().ok_or(AddressRefused::NoHost)? {
+        let host = url.host().ok_or(AddressRefused::NoHost)?;
+        if let Some(port) = url.port().filter(|port| REFUSED_PORTS.contains(port))
+            && !self.allow.names_port(url)
+        {
+            return Err(AddressRefused::Port { port });
+        }
+        match host {
             Host::Domain(_) => Ok(()),
             Host::Ipv4(address) => self.check_address(url, address.into()),
             Host::Ipv6(address) => self.check_address(url, address.into()),
@@ -260,6 +287,22 @@ mod tests {
         let pinned = admit(&guard, "https://example.com/a").await.unwrap();
         assert_eq!(pinned, ["1.1.1.1:443".parse().unwrap(), "[2606:4700::1]:443".parse().unwrap()]);
         assert_eq!(admit(&guard, "http://example.com:81/").await.unwrap()[0].port(), 81);
+    }
+
+    #[tokio::test]
+    async fn ports_of_other_protocols_are_refused() {
+        assert!(REFUSED_PORTS.is_sorted());
+        let guard = guard(&["svc.internal", "mail.internal:25"], &["1.1.1.1"]);
+        for port in [22, 25, 6379] {
+            for host in ["example.com", "svc.internal", "1.1.1.1"] {
+                let refused = admit(&guard, &format!("http://{host}:{port}/")).await.unwrap_err();
+                assert!(refused.starts_with(&format!("port {port} belongs to")), "{refused}");
+            }
+        }
+        assert!(admit(&guard, "http://mail.internal:25/").await.is_ok());
+        for url in ["http://example.com:8080/", "https://example.com/", "http://example.com:9200/"] {
+            assert!(admit(&guard, url).await.is_ok(), "{url}");
+        }
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use serde_json::Value;
 use slack::card;
 use views::time::timestamp;
 
-use crate::text::MultilineText;
+use crate::text::CardText;
 
 /// The card of `approval`, without its buttons.
 pub(super) fn card(approval: &Approval) -> Markup {
@@ -35,12 +35,12 @@ fn block_markup(block: &Value) -> Markup {
     let fields = block["fields"].as_array();
     html! {
         @match (block["type"].as_str(), fields) {
-            (Some("header"), _) => h2 { (MultilineText(&text(&block["text"]))) },
+            (Some("header"), _) => h2 { (CardText(&text(&block["text"]))) },
             (Some("section"), Some(fields)) => dl.facts {
                 @for field in fields {
                     @let text = text(field);
                     @let (name, value) = text.split_once('\n').unwrap_or((text.as_str(), ""));
-                    div { dt { (MultilineText(name)) } dd { (MultilineText(value)) } }
+                    div { dt { (CardText(name)) } dd { (CardText(value)) } }
                 }
             },
             (Some("section"), None) => (paragraph(&text(&block["text"]))),
@@ -53,8 +53,8 @@ fn block_markup(block: &Value) -> Markup {
 fn paragraph(text: &str) -> Markup {
     html! {
         @match text.split_once('\n') {
-            Some((label, rest)) => p.lines { span.label { (MultilineText(label)) } (MultilineText(rest)) },
-            None => p.lines { (MultilineText(text)) },
+            Some((label, rest)) => p.lines { span.label { (CardText(label)) } (CardText(rest)) },
+            None => p.lines { (CardText(text)) },
         }
     }
 }
@@ -66,4 +66,18 @@ fn text(element: &Value) -> String {
 /// Removes Slack's escapes. The page escapes the text again by its own rules.
 fn plain(escaped: &str) -> String {
     escaped.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn card_text_is_escaped_once() {
+        let block = serde_json::json!({
+            "type": "section", "text": { "text": "Note\na⟨U+200B⟩b &lt;b&gt; &amp;amp;" },
+        });
+        let shown = block_markup(&block).into_string();
+        assert!(shown.contains("a⟨U+200B⟩b &lt;b&gt; &amp;amp;"), "{shown}");
+    }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use domain::audit::AdminChange;
 use domain::{AppliedWorkflow, Plan, Refusal, RunRecord, WorkflowName};
-use store::{Store, Write};
+use store::{AuditedWrite, Store, Write};
 use workflow::CompiledPlan;
 
 use crate::admission::schedule::first_occurrence;
@@ -29,7 +30,12 @@ impl<S: Store> TenantHandle<S> {
             by: self.by.clone(),
         });
         let due = first_occurrence(plan, self.now())?;
-        match self.core.retry_busy(|store| store.apply(applied.clone(), due)).await? {
+        let change = AdminChange::WorkflowApplied {
+            workflow: applied.workflow.clone(),
+            version: applied.version,
+            plan: applied.plan,
+        };
+        match self.write_audited(AuditedWrite::Workflow(applied.clone(), due), change).await? {
             Write::Committed => Ok(applied),
             Write::Superseded => {
                 Err(Refusal::WorkflowNotNewer { workflow: applied.workflow, version: applied.version }.into())

@@ -1,8 +1,9 @@
 //! The core: what every part of the engine shares.
 //!
 //! `commit` loads runs and commits decisions. `plans`, `bundles` and `payloads` read and store what runs refer to.
-//! `dispatch` is the switch that a driver checks. `policy_pool` bounds policy evaluations. `journal` logs and counts.
+//! `dispatch` is the switch that a driver checks. `audit` writes administrative changes. `policy_pool` bounds policy evaluations. `journal` logs and counts.
 
+pub(crate) mod audit;
 pub(crate) mod bundles;
 pub(crate) mod commit;
 pub(crate) mod dispatch;

@@ -3,11 +3,12 @@
 //! A policy is checked, tested and stored before the tenant's settings refer to it, so every applied policy can be
 //! evaluated.
 
+use domain::audit::AdminChange;
 use domain::failure::bounded;
 use domain::tenant::ChangeStamp;
 use domain::{Digest, Tenant};
 use policy::{PolicyBundle, TestReport, TestResult};
-use store::{PolicyFiles, Store, StoreError, Write};
+use store::{AuditedWrite, PolicyFiles, Store, StoreError, Write};
 
 use crate::core::bundles::TenantBundle;
 use crate::core::commit::ROUNDS_MAX;
@@ -82,7 +83,8 @@ impl<S: Store> TenantHandle<S> {
         }
         let (policy, policy_changed) = (Some(now), Some(settled.clone()));
         let after = Tenant { policy, policy_changed, revision, ..stands };
-        let written = self.core.retry_busy(|store| store.put_tenant(after.clone())).await?;
+        let change = AdminChange::PolicyApplied { before, after: now };
+        let written = self.write_audited(AuditedWrite::Tenant(after), change).await?;
         Ok((written == Write::Committed).then_some(PolicyApplied { before, now, revision }))
     }
 }

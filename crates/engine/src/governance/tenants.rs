@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::access::NOTE_CHARS_MAX;
+use domain::audit::AdminChange;
 use domain::failure::bounded;
 use domain::tenant::{Caps, Person, check_people};
 use domain::{ApiKey, Digest, GroupName, KeyId, PersonId, Roles, Tenant, TenantId, Timestamp, json};
-use store::{Cursor, KeyPage, PageQuery, Store, Write};
+use store::{AuditedWrite, Cursor, KeyPage, PageQuery, Store, Write};
 
 use crate::core::commit::ROUNDS_MAX;
 use crate::error::EngineError;
@@ -15,6 +16,9 @@ use crate::tenant_handle::TenantHandle;
 
 /// A DynamoDB item holds at most 400 KB; a thousand users take less than this.
 const TENANT_BYTES_MAX: usize = 256 * 1024;
+
+/// How many keys are read at once when users leave the directory.
+const KEYS_READ_AT_ONCE: u32 = 100;
 
 /// A change of a tenant's settings. What is not named here stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,18 +76,41 @@ impl<S: Store> TenantHandle<S> {
         let revision = settle.seen.map_or(0, |seen| seen.saturating_add(1));
         let stands = stands.unwrap_or_else(|| Tenant::new(self.tenant.clone()));
         let TenantUpdate { caps, people, groups, .. } = settle;
-        let wanted = Tenant { caps, people, groups, revision, ..stands };
+        if people.is_empty() && !stands.people.is_empty() {
+            return Err(EngineError::DirectoryRemoved { tenant: self.tenant.clone() });
+        }
+        let wanted = Tenant { caps, people, groups, revision, ..stands.clone() };
         let (bytes, most) = (json::canonical(&wanted).len(), TENANT_BYTES_MAX);
         if bytes > most {
             return Err(EngineError::TenantTooLarge { bytes, most });
         }
         check_people(&wanted.people, &wanted.groups)?;
-        match self.core.retry_busy(|store| store.put_tenant(wanted.clone())).await? {
-            Write::Committed => Ok(wanted),
+        let change = AdminChange::of_settings(&stands, &wanted);
+        match self.write_audited(AuditedWrite::Tenant(wanted.clone()), change).await? {
+            Write::Committed => {}
             // An own write whose reply was lost is no conflict.
-            Write::Superseded if self.tenant_settings().await?.as_ref() == Some(&wanted) => Ok(wanted),
-            Write::Superseded => Err(changed()),
+            Write::Superseded if self.tenant_settings().await?.as_ref() == Some(&wanted) => {}
+            Write::Superseded => return Err(changed()),
         }
+        self.revoke_keys_of(&departed(&stands, &wanted)).await?;
+        Ok(wanted)
+    }
+
+    /// Revokes the keys of users who have left the directory.
+    async fn revoke_keys_of(&self, departed: &BTreeSet<PersonId>) -> Result<(), EngineError> {
+        let mut after = None;
+        while !departed.is_empty() {
+            let page = self.keys(after, KEYS_READ_AT_ONCE).await?;
+            let theirs = page.keys.iter().filter(|key| departed.contains(&key.person));
+            for key in theirs.filter(|key| key.revoked_at.is_none()) {
+                self.revoke_key(&key.id).await?;
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     pub async fn make_key(&self, new: NewApiKey) -> Result<ApiKey, EngineError> {
@@ -96,11 +123,19 @@ impl<S: Store> TenantHandle<S> {
             secret,
             note: bounded(&note, NOTE_CHARS_MAX),
             created_at: self.now(),
+            created_by: self.by.clone(),
             expires_at,
             revoked_at: None,
+            revoked_by: None,
             revision: 0,
         };
-        match self.core.retry_busy(|store| store.put_key(key.clone())).await? {
+        let change = AdminChange::KeyCreated {
+            key: key.id.clone(),
+            person: key.person.clone(),
+            roles: key.roles.clone(),
+            expires_at,
+        };
+        match self.write_audited(AuditedWrite::Key(key.clone()), change).await? {
             Write::Committed => Ok(key),
             Write::Superseded if self.api_key(&key.id).await?.as_ref() == Some(&key) => Ok(key),
             Write::Superseded => Err(EngineError::KeyTaken { key: key.id }),
@@ -125,11 +160,18 @@ impl<S: Store> TenantHandle<S> {
                 return Ok(key);
             }
             let revision = key.revision.saturating_add(1);
-            let revoked = ApiKey { revoked_at: Some(self.now()), revision, ..key };
-            if self.core.retry_busy(|store| store.put_key(revoked.clone())).await? == Write::Committed {
+            let (revoked_at, revoked_by) = (Some(self.now()), Some(self.by.clone()));
+            let revoked = ApiKey { revoked_at, revoked_by, revision, ..key };
+            let change = AdminChange::KeyRevoked { key: id.clone(), person: revoked.person.clone() };
+            if self.write_audited(AuditedWrite::Key(revoked.clone()), change).await? == Write::Committed {
                 return Ok(revoked);
             }
         }
         Err(EngineError::KeyTaken { key: id.clone() })
     }
+}
+
+/// The users whom the change removes from the directory.
+fn departed(before: &Tenant, after: &Tenant) -> BTreeSet<PersonId> {
+    before.people.keys().filter(|person| !after.people.contains_key(*person)).cloned().collect()
 }

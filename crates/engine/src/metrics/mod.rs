@@ -12,15 +12,15 @@ use domain::{QueueName, RunStatus, TenantId};
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 /// Status changes of runs. A new run comes from the empty status.
-pub const RUN_TRANSITIONS: &str = "run_transitions_total";
+pub const RUN_TRANSITIONS: &str = "countersign_run_transitions_total";
 
-pub const RUN_DURATION: &str = "run_duration_seconds";
+pub const RUN_DURATION: &str = "countersign_run_duration_seconds";
 
 /// Messages about runs that a worker is processing.
-pub const RUN_ACTIVE: &str = "run_active";
+pub const MESSAGES_IN_PROGRESS: &str = "countersign_messages_in_progress";
 
 /// Duplicate requests.
-pub const IDEMPOTENCY_HITS: &str = "idempotency_hits_total";
+pub const IDEMPOTENCY_HITS: &str = "countersign_idempotency_hits_total";
 
 /// Histogram bounds in seconds: a run without approval takes seconds, one with approval minutes or hours, an expired
 /// one a day, and one that waits for a change window a week.
@@ -31,10 +31,10 @@ pub const DURATION_BOUNDS: [f64; 12] =
 pub fn describe() {
     describe_counter!(RUN_TRANSITIONS, "Status changes of runs that this process committed");
     describe_histogram!(RUN_DURATION, Unit::Seconds, "Time from the start of a run to its end");
-    describe_gauge!(RUN_ACTIVE, "Messages that this process is processing, by queue");
+    describe_gauge!(MESSAGES_IN_PROGRESS, "Messages that this process is processing, by queue");
     // An idle process reports zero instead of nothing.
     for queue in QueueName::ALL {
-        gauge!(RUN_ACTIVE, "queue" => queue.as_str()).set(0);
+        gauge!(MESSAGES_IN_PROGRESS, "queue" => queue.as_str()).set(0);
     }
     describe_counter!(IDEMPOTENCY_HITS, "Duplicate requests, answered with the first request's outcome");
 }
@@ -61,9 +61,9 @@ pub(crate) fn known(tenant: &TenantId, source: &str) {
 }
 
 pub fn message_started(queue: QueueName) {
-    gauge!(RUN_ACTIVE, "queue" => queue.as_str()).increment(1);
+    gauge!(MESSAGES_IN_PROGRESS, "queue" => queue.as_str()).increment(1);
 }
 
 pub fn message_finished(queue: QueueName) {
-    gauge!(RUN_ACTIVE, "queue" => queue.as_str()).decrement(1);
+    gauge!(MESSAGES_IN_PROGRESS, "queue" => queue.as_str()).decrement(1);
 }

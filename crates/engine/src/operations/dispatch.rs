@@ -3,13 +3,15 @@
 //! A driver that finds dispatch stopped deletes its message: every run that can advance is in the due index, and
 //! starting dispatch announces those that wait.
 
+use domain::audit::AdminChange;
 use domain::{
     DispatchStop, Fleet, Initiator, Job, Live, Millis, Outgoing, QueueName, RunKey, RunRecord, RunStatus,
     Tenant, TenantId,
 };
 use serde::{Deserialize, Serialize};
-use store::{Store, StoreError, Write, trace};
+use store::{AuditedWrite, Store, StoreError, Write, trace};
 
+use crate::core::audit::Admin;
 use crate::core::commit::ROUNDS_MAX;
 use crate::core::dispatch::DispatchState;
 use crate::error::EngineError;
@@ -41,7 +43,7 @@ impl<S: Store> TenantHandle<S> {
     }
 
     pub async fn stop_dispatch(&self, reason: &str) -> Result<DispatchStop, EngineError> {
-        OperationsService::new(&self.core).stop_dispatch(&self.reach(), &self.by, reason).await
+        OperationsService::new(&self.core).stop_dispatch(&self.reach(), &self.admin(), reason).await
     }
 
     /// Does a part of a start; returns the number of runs and the remaining work.
@@ -49,7 +51,7 @@ impl<S: Store> TenantHandle<S> {
         &self,
         so_far: Option<StartProgress>,
     ) -> Result<(u64, Option<StartProgress>), EngineError> {
-        OperationsService::new(&self.core).start_part(&self.reach(), &self.by, so_far).await
+        OperationsService::new(&self.core).start_part(&self.reach(), &self.admin(), so_far).await
     }
 
     pub(super) fn reach(&self) -> DispatchScope {
@@ -87,7 +89,11 @@ impl<S: Store> OperationsService<'_, S> {
         let both =
             |before: DispatchStop| DispatchStop { backout: before.backout.or(request.backout), ..before };
         let to = |stands: Option<DispatchStop>| Some(stands.map_or_else(|| request.clone(), both));
-        let stands = self.turn(reach, to).await?;
+        let change = AdminChange::DispatchStopped {
+            reason: request.reason.clone(),
+            backout: request.backout.is_some(),
+        };
+        let stands = self.turn(reach, &request.by, to, &change).await?;
         tracing::warn!(
             event = "dispatch_stopped",
             ?reach,
@@ -119,7 +125,7 @@ impl<S: Store> OperationsService<'_, S> {
         so_far: Option<StartProgress>,
     ) -> Result<(u64, Option<StartProgress>), EngineError> {
         if so_far.is_none() {
-            self.turn(reach, |_| None).await?;
+            self.turn(reach, by, |_| None, &AdminChange::DispatchStarted).await?;
             tracing::warn!(event = "dispatch_started", ?reach, by = by.id, "dispatch started");
         }
         let (mut announced, from) =
@@ -142,12 +148,17 @@ impl<S: Store> OperationsService<'_, S> {
     async fn turn(
         self,
         reach: &DispatchScope,
+        by: &Initiator,
         to: impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
+        change: &AdminChange,
     ) -> Result<Option<DispatchStop>, EngineError> {
         for _ in 0..ROUNDS_MAX {
             let (stands, written) = match reach {
-                DispatchScope::Tenant(tenant) => self.turn_for(tenant, &to).await?,
-                DispatchScope::All => self.turn_for_all(&to).await?,
+                DispatchScope::Tenant(tenant) => {
+                    let admin = Admin { tenant: Some(tenant), by };
+                    self.turn_for(tenant, admin, &to, change).await?
+                }
+                DispatchScope::All => self.turn_for_all(Admin { tenant: None, by }, &to, change).await?,
             };
             if written == Write::Committed {
                 // This process sees the change at once.
@@ -161,7 +172,9 @@ impl<S: Store> OperationsService<'_, S> {
     async fn turn_for(
         self,
         id: &TenantId,
+        admin: Admin<'_>,
         to: &impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
+        change: &AdminChange,
     ) -> Result<(Option<DispatchStop>, Write), EngineError> {
         let before = self.core.retry_busy(|store| store.tenant(id)).await?;
         let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
@@ -171,12 +184,15 @@ impl<S: Store> OperationsService<'_, S> {
             return Ok((stopped, Write::Committed));
         }
         let after = Tenant { stopped: stopped.clone(), revision, ..before };
-        Ok((stopped, self.core.retry_busy(|store| store.put_tenant(after.clone())).await?))
+        let written = self.core.write_audited(admin, AuditedWrite::Tenant(after), change.clone()).await?;
+        Ok((stopped, written))
     }
 
     async fn turn_for_all(
         self,
+        admin: Admin<'_>,
         to: &impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
+        change: &AdminChange,
     ) -> Result<(Option<DispatchStop>, Write), EngineError> {
         let before = self.core.retry_busy(S::fleet).await?;
         let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
@@ -186,7 +202,8 @@ impl<S: Store> OperationsService<'_, S> {
             return Ok((stopped, Write::Committed));
         }
         let after = Fleet { stopped: stopped.clone(), revision };
-        Ok((stopped, self.core.retry_busy(|store| store.put_fleet(after.clone())).await?))
+        let written = self.core.write_audited(admin, AuditedWrite::Fleet(after), change.clone()).await?;
+        Ok((stopped, written))
     }
 
     /// Announces those of `runs` that can advance; returns how many.

@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::ledger::Write;
 use crate::queue::Queue;
 
-use super::item::{BODY, REVISION, number};
+use super::item::{BODY, Item, REVISION, number};
 use super::key::Key;
 use super::{AwsStore, Condition, with};
 
@@ -24,12 +24,7 @@ where
 
     async fn put_key(&self, key: ApiKey) -> Result<Write, StoreError> {
         let doing = "write an API key";
-        let body = self.body(&key.tenant, &key, doing).await?;
-        let item = with(
-            &Key::api_key(&key.tenant, key.id.as_str()),
-            [(REVISION, number(key.revision)), (BODY, body)],
-        );
-        let condition = key.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision);
+        let (item, condition) = self.key_item(&key, doing).await?;
         self.put(item, condition, doing).await
     }
 
@@ -46,5 +41,24 @@ where
             }
         }
         Ok(KeyPage::of(keys, *limit))
+    }
+}
+
+impl<Q, B> AwsStore<Q, B>
+where
+    Q: Queue + Send + Sync + 'static,
+    B: Blobs + Send + Sync + 'static,
+{
+    pub(super) async fn key_item(
+        &self,
+        key: &ApiKey,
+        doing: &'static str,
+    ) -> Result<(Item, Condition), StoreError> {
+        let body = self.body(&key.tenant, key, doing).await?;
+        let item = with(
+            &Key::api_key(&key.tenant, key.id.as_str()),
+            [(REVISION, number(key.revision)), (BODY, body)],
+        );
+        Ok((item, key.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision)))
     }
 }

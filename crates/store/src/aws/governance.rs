@@ -11,7 +11,7 @@ use crate::governance::{ApprovalPage, Governance, PolicyFiles};
 use crate::ledger::Write;
 use crate::queue::Queue;
 
-use super::item::{BODY, REVISION, number, text};
+use super::item::{BODY, Item, REVISION, number, text};
 use super::key::Key;
 use super::{AwsStore, Condition, Consistency, with};
 
@@ -26,9 +26,7 @@ where
 
     async fn put_tenant(&self, tenant: Tenant) -> Result<Write, StoreError> {
         let doing = "write the settings of a tenant";
-        let body = self.body(&tenant.tenant, &tenant, doing).await?;
-        let item = with(&Key::tenant(&tenant.tenant), [(REVISION, number(tenant.revision)), (BODY, body)]);
-        let condition = tenant.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision);
+        let (item, condition) = self.tenant_item(&tenant, doing).await?;
         self.put(item, condition, doing).await
     }
 
@@ -54,10 +52,7 @@ where
 
     async fn put_fleet(&self, fleet: Fleet) -> Result<Write, StoreError> {
         let doing = "write the fleet settings";
-        // Fleet settings are short, so they are always inline: a blob would need a tenant.
-        let body = serde_json::to_string(&fleet).map_err(|error| StoreError::broken(doing, error))?;
-        let item = with(&Key::fleet(), [(REVISION, number(fleet.revision)), (BODY, text(body))]);
-        let condition = fleet.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision);
+        let (item, condition) = Self::fleet_item(&fleet, doing)?;
         self.put(item, condition, doing).await
     }
 
@@ -132,5 +127,28 @@ where
             }
             Some(_) | None => Ok(Write::Superseded),
         }
+    }
+}
+
+impl<Q, B> AwsStore<Q, B>
+where
+    Q: Queue + Send + Sync + 'static,
+    B: Blobs + Send + Sync + 'static,
+{
+    pub(super) async fn tenant_item(
+        &self,
+        tenant: &Tenant,
+        doing: &'static str,
+    ) -> Result<(Item, Condition), StoreError> {
+        let body = self.body(&tenant.tenant, tenant, doing).await?;
+        let item = with(&Key::tenant(&tenant.tenant), [(REVISION, number(tenant.revision)), (BODY, body)]);
+        Ok((item, tenant.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision)))
+    }
+
+    pub(super) fn fleet_item(fleet: &Fleet, doing: &'static str) -> Result<(Item, Condition), StoreError> {
+        // Fleet settings are short, so they are always inline: a blob would need a tenant.
+        let body = serde_json::to_string(fleet).map_err(|error| StoreError::broken(doing, error))?;
+        let item = with(&Key::fleet(), [(REVISION, number(fleet.revision)), (BODY, text(body))]);
+        Ok((item, fleet.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision)))
     }
 }

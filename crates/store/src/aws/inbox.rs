@@ -5,6 +5,7 @@
 //! under that key, with the time of receipt.
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use domain::audit::AuditEntry;
 use domain::{
     AppliedWorkflow, Digest, InboxEntry, InboxStatus, Millis, RunKey, TenantId, Timestamp, WorkflowName,
 };
@@ -100,29 +101,7 @@ where
     }
 
     async fn apply(&self, applied: AppliedWorkflow, due: Option<Timestamp>) -> Result<Write, StoreError> {
-        let doing = APPLYING;
-        let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
-        let current = self.get(&key, doing).await?;
-        let before: Option<AppliedWorkflow> = match &current {
-            Some(item) => Some(self.read(item, doing).await?),
-            None => None,
-        };
-        if !applied.follows(before.as_ref()) {
-            return Ok(Write::Superseded);
-        }
-        let same_trigger = before.is_some_and(|before| before.triggered_by == applied.triggered_by);
-        let was_due = current.as_ref().filter(|_| same_trigger).and_then(|item| read_number(item, DUE.range));
-        let due = was_due.map(Timestamp).or(due);
-        let body = current.and_then(|mut current| current.remove(BODY));
-        let condition = body.map_or_else(Condition::is_new, Condition::body);
-        let transaction = self.apply_transaction(&applied, due, condition).await?;
-        let sequence = self.sequences.next(self.clock.now());
-        match self.transact(transaction, &apply_token_seed(&applied, self.salt, sequence.as_str())).await {
-            Ok(()) => Ok(Write::Committed),
-            // Another version was applied in between. A retry reads it first.
-            Err(error) if error.class == Class::Superseded => Err(StoreError::Busy { doing }),
-            Err(error) => Err(error.into_write_error(doing)),
-        }
+        self.apply_audited(&applied, due, None).await
     }
 
     async fn due_schedules(&self, now: Timestamp, limit: u32) -> Result<Vec<DueSchedule>, StoreError> {
@@ -188,6 +167,41 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
+    /// Applies a workflow, and appends `entry` to the audit log.
+    pub(super) async fn apply_audited(
+        &self,
+        applied: &AppliedWorkflow,
+        due: Option<Timestamp>,
+        entry: Option<&AuditEntry>,
+    ) -> Result<Write, StoreError> {
+        let doing = APPLYING;
+        let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
+        let current = self.get(&key, doing).await?;
+        let before: Option<AppliedWorkflow> = match &current {
+            Some(item) => Some(self.read(item, doing).await?),
+            None => None,
+        };
+        if !applied.follows(before.as_ref()) {
+            return Ok(Write::Superseded);
+        }
+        let same_trigger = before.is_some_and(|before| before.triggered_by == applied.triggered_by);
+        let was_due = current.as_ref().filter(|_| same_trigger).and_then(|item| read_number(item, DUE.range));
+        let due = was_due.map(Timestamp).or(due);
+        let body = current.and_then(|mut current| current.remove(BODY));
+        let condition = body.map_or_else(Condition::is_new, Condition::body);
+        let mut transaction = self.apply_transaction(applied, due, condition).await?;
+        if let Some(entry) = entry {
+            self.put_audit_in(&mut transaction, entry, doing).await?;
+        }
+        let sequence = self.sequences.next(self.clock.now());
+        match self.transact(transaction, &apply_token_seed(applied, self.salt, sequence.as_str())).await {
+            Ok(()) => Ok(Write::Committed),
+            // Another version was applied in between. A retry reads it first.
+            Err(error) if error.class == Class::Superseded => Err(StoreError::Busy { doing }),
+            Err(error) => Err(error.into_write_error(doing)),
+        }
+    }
+
     async fn accept_transaction(&self, entry: &InboxEntry) -> Result<Transaction, StoreError> {
         let tenant = &entry.run.tenant;
         let body = self.body(tenant, entry, ACCEPTING).await?;

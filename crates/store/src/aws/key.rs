@@ -144,6 +144,12 @@ impl Key {
         Self { pk: format!("{tenant}#keys"), sk: format!("key#{id}") }
     }
 
+    /// An entry of the audit log of a tenant, or of the changes for all tenants.
+    pub(super) fn audit(tenant: Option<&TenantId>, id: &str) -> Self {
+        let pk = tenant.map_or_else(|| "#fleet".to_owned(), |tenant| format!("{tenant}#audit"));
+        Self { pk, sk: format!("audit#{id}") }
+    }
+
     /// The settings of a tenant.
     pub(super) fn tenant(tenant: &TenantId) -> Self {
         Self { pk: format!("{tenant}#tenant"), sk: "tenant".to_owned() }

@@ -7,6 +7,7 @@
 
 mod access;
 mod archive;
+mod audit;
 mod commit;
 mod connect;
 mod dead_letters;

@@ -7,6 +7,7 @@
 
 mod access;
 mod archive;
+mod audit;
 mod connections;
 mod db;
 mod governance;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::audit::AuditEntry;
 use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
@@ -33,6 +35,7 @@ use tokio::time::Instant;
 
 use crate::access::{Access, KeyPage};
 use crate::archive::Archive;
+use crate::audit::{AuditLog, AuditPage, AuditedWrite};
 use crate::blobs::{self, BlobKind, Blobs};
 use crate::clock::{Clock, SystemClock};
 use crate::cursor::{Cursor, PageQuery, UnknownCursor};
@@ -417,6 +420,17 @@ impl Access for SqliteStore {
 
     async fn keys(&self, tenant: &TenantId, query: PageQuery) -> Result<KeyPage, StoreError> {
         self.connections.read("list the API keys of a tenant", |db| db.keys(tenant, &query)).await
+    }
+}
+
+impl AuditLog for SqliteStore {
+    async fn write_audited(&self, write: AuditedWrite, entry: AuditEntry) -> Result<Write, StoreError> {
+        let write = move |db: &Db| db.write_audited(&write, &entry);
+        self.connections.write("write an administrative change", write).await
+    }
+
+    async fn audit(&self, tenant: Option<&TenantId>, query: PageQuery) -> Result<AuditPage, StoreError> {
+        self.connections.read("read the audit log", |db| db.audit(tenant, &query)).await
     }
 }
 

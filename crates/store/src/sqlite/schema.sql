@@ -106,6 +106,14 @@ CREATE TABLE tenants (
     body     TEXT NOT NULL
 ) WITHOUT ROWID;
 
+-- Administrative changes, newest first. An empty tenant stands for all tenants.
+CREATE TABLE audit (
+    tenant   TEXT NOT NULL,
+    id       TEXT NOT NULL,
+    body     TEXT NOT NULL,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
 CREATE TABLE api_keys (
     tenant   TEXT NOT NULL,
     id       TEXT NOT NULL,

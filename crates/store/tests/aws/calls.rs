@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
-    Accepted, Access as _, Admission, Archive as _, DueSchedule, Governance as _, Hold, Holder, Inbox as _,
-    Ledger as _, PageQuery, PolicyFiles, Reopen, RunQuery, Waiter, WorkerRegistry as _, Write,
+    Accepted, Access as _, Admission, Archive as _, AuditLog as _, AuditedWrite, DueSchedule,
+    Governance as _, Hold, Holder, Inbox as _, Ledger as _, PageQuery, PolicyFiles, Reopen, RunQuery, Waiter,
+    WorkerRegistry as _, Write,
 };
+use domain::audit::{AdminChange, AuditEntry};
 use domain::command::Renew;
 use domain::payload::Fingerprint;
 use domain::{
@@ -55,7 +57,10 @@ macro_rules! call {
 const SUPERSEDED: Option<&str> = Some("Superseded");
 
 pub(crate) fn calls() -> Vec<Call<Table>> {
-    [ledger(), governance(), access(), worker_registry(), archive(), inbox()].into_iter().flatten().collect()
+    [ledger(), governance(), access(), audit_log(), worker_registry(), archive(), inbox()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn ledger() -> Vec<Call<Table>> {
@@ -284,6 +289,30 @@ fn access() -> Vec<Call<Table>> {
     ]
 }
 
+fn audit_log() -> Vec<Call<Table>> {
+    vec![
+        call!("write_audited", NOTHING, |store| {
+            store.write_audited(AuditedWrite::Key(api_key()), audit_entry()).await
+        }, repeated: SUPERSEDED),
+        call!("write_audited, workflow", NOTHING, |store| {
+            store.write_audited(AuditedWrite::Workflow(applied(), Some(NOON)), audit_entry()).await
+        }),
+        call!(
+            "audit",
+            |table| Box::pin(async {
+                let written = table.store.write_audited(AuditedWrite::Key(api_key()), audit_entry()).await;
+                assert_eq!(written.unwrap(), Write::Committed);
+            }),
+            |store| store.audit(Some(&tenant()), PageQuery::first(2)).await
+        ),
+    ]
+}
+
+fn audit_entry() -> AuditEntry {
+    let change = AdminChange::DispatchStarted;
+    AuditEntry { tenant: Some(tenant()), at: NOON, by: initiator(), change }
+}
+
 const REGISTERED: Setup = |table| {
     Box::pin(async {
         assert_eq!(table.store.put_worker(worker_record()).await.unwrap(), Write::Committed);
@@ -311,8 +340,10 @@ fn api_key() -> ApiKey {
         secret: Digest::ZERO,
         note: String::new(),
         created_at: NOON,
+        created_by: initiator(),
         expires_at: None,
         revoked_at: None,
+        revoked_by: None,
         revision: 0,
     }
 }

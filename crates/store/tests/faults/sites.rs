@@ -125,6 +125,11 @@ pub(crate) const ROWS: &[Row] = rows![
     "key": "GetItem" from "mod.rs::get", Read, "read an API key";
     "put_key": "PutItem" from "mod.rs::put", Write, "write an API key";
     "keys": "Query" from "index.rs::range", Read, "list the API keys of a tenant";
+    // The audit log.
+    "write_audited": "TransactWriteItems" from "commit.rs::transact", Write, "write an administrative change";
+    "write_audited, workflow": "GetItem" from "mod.rs::get", Read, "apply a workflow";
+    "write_audited, workflow": "TransactWriteItems" from "commit.rs::transact", Write, "apply a workflow";
+    "audit": "Query" from "index.rs::range", Read, "read the audit log";
     // The worker registry.
     "worker": "GetItem" from "mod.rs::get", Read, "read a worker record";
     "put_worker": "PutItem" from "mod.rs::put", Write, "write a worker record";
@@ -184,7 +189,7 @@ const NOT_OPERATIONS: [&str; 4] = [
 ];
 
 /// The files of the store traits.
-const TRAITS: [&str; 8] = [
+const TRAITS: [&str; 9] = [
     "ledger.rs",
     "queue.rs",
     "blobs.rs",
@@ -192,6 +197,7 @@ const TRAITS: [&str; 8] = [
     "archive.rs",
     "inbox.rs",
     "access.rs",
+    "audit.rs",
     "worker_registry.rs",
 ];
 

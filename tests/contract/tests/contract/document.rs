@@ -14,6 +14,10 @@ async fn document_is_public_and_lists_every_route() {
     let rows = route_table::<SqliteStore>();
     assert_eq!(served, openapi::document(rows.iter()));
     assert_eq!(served["openapi"], "3.1.0");
+    assert_eq!(served["servers"][0]["url"], "/");
+    let evidence = &served["paths"]["/api/v1/runs/{run}/evidence"]["get"]["responses"]["200"]["content"];
+    let schema = json!({ "type": "string", "format": "binary" });
+    assert_eq!(evidence["application/vnd.dsse+json"]["schema"], schema, "a client keeps the signed bytes");
     let mut named = 0;
     for (_, item) in served["paths"].as_object().unwrap() {
         named += item.as_object().unwrap().len();
@@ -22,6 +26,9 @@ async fn document_is_public_and_lists_every_route() {
     for row in &rows {
         let operation = &served["paths"][format!("/api/v1{}", row.path)][row.method.as_str().to_lowercase()];
         assert_eq!(operation["operationId"], row.name);
+        let tag = row.path.split('/').nth(1).unwrap();
+        assert_eq!(operation["tags"], json!([tag]), "{}", row.name);
+        assert!(served["tags"].as_array().unwrap().contains(&json!({ "name": tag })), "{tag}");
         assert_eq!(operation["security"].as_array().unwrap().is_empty(), row.role.is_none(), "{}", row.name);
     }
 }

@@ -63,6 +63,99 @@ async fn inconsistent_users_are_refused() {
 }
 
 #[tokio::test]
+async fn directory_cannot_be_emptied() {
+    let env = TestEnv::new().await;
+    let key = env.acme.key(Role::Admin);
+    let none = |revision: Value| json!({ "people": {}, "groups": {}, "caps": { "max_writes_per_run": 3 }, "revision": revision });
+    assert_eq!(env.json(&Method::PUT, key, "/tenant", &none(json!(null))).await.status, 200);
+    assert_eq!(env.json(&Method::PUT, key, "/tenant", &put(&json!(0))).await.status, 200);
+    let refused = env.json(&Method::PUT, key, "/tenant", &none(json!(1))).await;
+    assert_eq!(refused.status_and_code(), (400, "BAD_REQUEST".to_owned()), "{}", refused.text());
+    assert_eq!(env.get(key, "/tenant").await.json()["people"], put(&json!(0))["people"]);
+}
+
+#[tokio::test]
+async fn administrative_changes_name_their_author() {
+    let env = TestEnv::new().await;
+    let admin = env.acme.key(Role::Admin);
+    let request = json!({ "person": "grace", "roles": ["approver"] });
+    let made = env.post(admin, "/keys", &request).await.json();
+    let id = made["key"]["id"].as_str().unwrap();
+    assert_eq!(env.json(&Method::DELETE, admin, &format!("/keys/{id}"), &json!({})).await.status, 200);
+    for (revision, slack) in [(json!(null), "T1:U1"), (json!(0), "T1:U2"), (json!(1), "T1:U1")] {
+        let mut body = put(&revision);
+        body["people"]["grace"]["slack"] = json!(slack);
+        assert_eq!(env.json(&Method::PUT, admin, "/tenant", &body).await.status, 200);
+    }
+    assert_eq!(env.post(admin, "/dispatch/stop", &json!({ "reason": "fire" })).await.status, 200);
+    assert_eq!(env.post(admin, "/dispatch/start", &json!({})).await.status, 200);
+
+    let log = env.get(admin, "/audit").await.json();
+    let changes = log["changes"].as_array().unwrap();
+    let texts: Vec<&str> = changes.iter().take(7).map(|change| change["text"].as_str().unwrap()).collect();
+    assert_eq!(
+        texts[..4],
+        [
+            "started dispatch",
+            "stopped dispatch: fire",
+            "changed people.grace: T1:U2 -> T1:U1",
+            "changed people.grace: T1:U1 -> T1:U2"
+        ]
+    );
+    assert!(
+        texts[4].contains("people.grace: none -> T1:U1") && texts[4].contains("groups.leads"),
+        "{texts:?}"
+    );
+    assert_eq!(texts[5], format!("revoked key {id} of grace"));
+    assert_eq!(texts[6], format!("created key {id} of grace (approver)"));
+    let credential = env.get(admin, "/me").await.json()["credential"].clone();
+    for change in &changes[..7] {
+        assert_eq!((&change["by"], &change["credential"]), (&json!("adam"), &credential), "{change}");
+    }
+    let keys = env.get(admin, "/keys").await.json();
+    let key = keys["keys"].as_array().unwrap().iter().find(|key| key["id"] == id).unwrap();
+    assert_eq!((&key["created_by"], &key["revoked_by"]), (&json!("adam"), &json!("adam")));
+    assert!(key["revoked_at"].is_string(), "{key}");
+    let other = env.get(env.umbrella.key(Role::Admin), "/audit").await.text().to_owned();
+    assert!(!other.contains(id) && !other.contains("T1:U2"), "{other}");
+    assert_eq!(env.get(env.acme.key(Role::Operator), "/audit").await.status, 403);
+}
+
+#[tokio::test]
+async fn keys_of_a_departed_user_are_revoked() {
+    let env = TestEnv::new().await;
+    let admin = env.acme.key(Role::Admin);
+    let mut both = put(&json!(null));
+    both["people"]["eve"] = json!({});
+    assert_eq!(env.json(&Method::PUT, admin, "/tenant", &both).await.status, 200);
+    let key = async |person: &str| {
+        let made = env.post(admin, "/keys", &json!({ "person": person, "roles": ["approver"] })).await.json();
+        made["secret"].as_str().unwrap().to_owned()
+    };
+    let (eve, grace, program) = (key("eve").await, key("grace").await, key("ci").await);
+    assert_eq!(env.get(&eve, "/me").await.status, 200);
+    assert_eq!(env.json(&Method::PUT, admin, "/tenant", &put(&json!(0))).await.status, 200);
+    assert_eq!(env.get(&eve, "/me").await.status, 401);
+    for stays in [&grace, &program] {
+        assert_eq!(env.get(stays, "/me").await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn key_expires_after_90_days_by_default() {
+    let env = TestEnv::new().await;
+    let admin = env.acme.key(Role::Admin);
+    let key = async |request: Value| env.post(admin, "/keys", &request).await.json()["key"].clone();
+    let days = |key: &Value| {
+        let at = |name: &str| key[name].as_str().map(|text| views::time::parse(text).unwrap().0);
+        at("expires_at").map(|end| (end - at("created_at").unwrap()) / 86_400_000)
+    };
+    assert_eq!(days(&key(json!({ "person": "ci", "roles": ["viewer"] })).await), Some(90));
+    let never = json!({ "person": "ci", "roles": ["viewer"], "expires_in": "never" });
+    assert_eq!(days(&key(never).await), None);
+}
+
+#[tokio::test]
 async fn key_text_is_returned_once() {
     let env = TestEnv::new().await;
     let admin = env.acme.key(Role::Admin);
@@ -135,8 +228,9 @@ async fn documented_key_lifetimes_are_the_accepted_ones() {
     let document = env.get(admin, "/openapi.json").await.json();
     let schema = &document["components"]["schemas"]["CreateKey"]["properties"]["expires_in"];
     let documented = Regex::new(schema["pattern"].as_str().unwrap()).unwrap();
-    let mut texts: Vec<String> =
-        ["", "d", "1", "1.5h", "-1d", "1w", "999999s", "999999m"].map(str::to_owned).to_vec();
+    let mut texts: Vec<String> = ["", "never", "Never", "d", "1", "1.5h", "-1d", "1w", "999999s", "999999m"]
+        .map(str::to_owned)
+        .to_vec();
     for (unit, most) in [("s", 10), ("m", 10), ("h", 87_600), ("d", 3_650)] {
         for number in [0, 1, 9, 10, most - 1, most] {
             texts.push(format!("{number}{unit}"));

@@ -8,6 +8,7 @@ use api_types::Verification;
 use domain::RunKey;
 use serde_json::json;
 
+use super::get::require_run;
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;
@@ -25,6 +26,7 @@ pub(super) async fn run(
     let out = out.unwrap_or_else(|| format!("{}.bundle", run.run).into());
     require_new(&out)?;
     let bytes = session.client.evidence(&run.run).await.map_err(ApiSession::run_error(&run))?;
+    require_run(&run, &bytes)?;
     let found = verified(&session, &run).await?;
     write_new(&out, &bytes)?;
     let summary = found.as_ref().and_then(|found| found.summary.clone());

@@ -58,6 +58,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
             "the evidence of run {run} is not written, because it does not verify: {fault}"
         ))
     })?;
+    require_run(&run, &bytes)?;
     write_new(&out_key, key.to_text().as_bytes())?;
     write_new(&out, &bytes)?;
     let text = format!(
@@ -77,6 +78,14 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     });
     context.print(&text, &json)?;
     Ok(ExitStatus::Success)
+}
+
+/// Refuses the evidence of another run: it verifies as well.
+pub(super) fn require_run(run: &RunKey, bytes: &[u8]) -> Result<(), CliError> {
+    let refused = |why: String| CliError::Refused(format!("the evidence of run {run} is not written: {why}"));
+    let found =
+        evidence::claimed_run(bytes).map_err(|fault| refused(format!("it cannot be read: {fault}")))?;
+    if found == *run { Ok(()) } else { Err(refused(format!("the bundle belongs to run {found}"))) }
 }
 
 /// The recorded evidence. If no worker has built it yet, it is built now; the bytes are the same.

@@ -17,7 +17,7 @@ use crate::process::ExitStatus;
 
 const EXAMPLES: &str = "\
 Examples:
-  countersign key create ci --role operator --note deployments --expires-in 90d --out ci.key
+  countersign key create ci --role operator --note deployments --expires-in 30d --out ci.key
   countersign key create ada --role approver
   countersign profile add work --url https://countersign.example --key-file ci.key
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// The purpose of the key
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
-    /// The lifetime of the key, such as 12h or 90d [default: until it is revoked]
+    /// The lifetime of the key, such as 12h or 30d, or `never` [default: 90d]
     #[arg(long, value_name = "TIME")]
     expires_in: Option<String>,
     /// Write the key to this file, which must not exist, instead of showing it

@@ -19,7 +19,7 @@ pub(super) async fn run(_: &Args, context: &Context) -> Result<ExitStatus, CliEr
     let rows: Vec<_> = keys.iter().map(row).collect();
     let text = match rows.len() {
         0 => "no keys; create one with `countersign key create`\n".to_owned(),
-        _ => table(["KEY", "USER", "ROLES", "STATUS", "NOTE"], &rows),
+        _ => table(["KEY", "USER", "ROLES", "STATUS", "CREATED BY", "NOTE"], &rows),
     };
     context.print(&text, &json!({ "keys": keys }))?;
     Ok(ExitStatus::Success)
@@ -38,15 +38,19 @@ async fn all(session: &ApiSession) -> Result<Vec<Key>, CliError> {
     }
 }
 
-fn row(key: &Key) -> [String; 5] {
+fn row(key: &Key) -> [String; 6] {
     let roles = key.roles.iter().map(|role| role.to_string()).collect::<Vec<_>>().join(", ");
-    [key.id.to_string(), key.person.to_string(), roles, status(key), key.note.clone()]
+    let (id, person) = (key.id.to_string(), key.person.to_string());
+    [id, person, roles, status(key), key.created_by.clone(), key.note.clone()]
 }
 
 fn status(key: &Key) -> String {
     let ended = |at: &str| time::parse(at).is_some_and(|at| at <= ApiSession::now());
     match (&key.revoked_at, &key.expires_at) {
-        (Some(at), _) => format!("revoked at {at}"),
+        (Some(at), _) => {
+            let by = key.revoked_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+            format!("revoked at {at}{by}")
+        }
         (None, Some(at)) if ended(at) => format!("expired at {at}"),
         (None, Some(at)) => format!("valid until {at}"),
         (None, None) => "valid".to_owned(),

@@ -21,7 +21,7 @@ Examples:
 
 The profile holds no key, only its location: a file that only you can read (chmod 600), or an
 environment variable [default: COUNTERSIGN_API_KEY]. An existing profile with the same name is
-replaced. The first profile becomes the default; see `countersign profile use`.";
+replaced. Commands use a profile with --profile, or by default after `countersign profile use`.";
 
 /// Add or replace a server profile
 #[derive(Debug, clap::Args)]
@@ -52,11 +52,15 @@ pub(super) fn run(args: Args, context: &Context) -> Result<ExitStatus, CliError>
     let mut profiles = context.profiles()?;
     let (url, key) = (profile.url.to_string(), profile.key_location());
     let replaced = profiles.profiles.insert(args.name.clone(), profile).is_some();
-    let used = profiles.used.get_or_insert_with(|| args.name.clone()) == &args.name;
+    let used = profiles.used.as_ref() == Some(&args.name);
     profile::write(path, &profiles)?;
     let name = args.name.as_str();
-    let default = if used { "; it is the default" } else { "" };
-    let text = format!("profile {name}: {url}, key in {key}{default}\n  stored in {}\n", path.display());
+    let use_it = if used {
+        "it is the default".to_owned()
+    } else {
+        format!("make it the default with: countersign profile use {name}")
+    };
+    let text = format!("profile {name}: {url}, key in {key}\n  stored in {}\n  {use_it}\n", path.display());
     let json = json!({ "profile": name, "url": url, "replaced": replaced, "default": used, "file": path });
     context.print(&text, &json)?;
     Ok(ExitStatus::Success)

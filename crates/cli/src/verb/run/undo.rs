@@ -1,9 +1,10 @@
 //! `countersign run undo`.
 
-use api_types::{UndoEffect, UndoPlan};
+use api_types::{UndoCall, UndoEffect, UndoPlan};
 use client::ClientError;
 use domain::RunKey;
-use serde_json::json;
+use domain::failure::bounded;
+use serde_json::{Value, json};
 
 use crate::api_session::ApiSession;
 use crate::context::Context;
@@ -22,6 +23,9 @@ A finished run never changes. The undo is a new run that reverts the effects, ne
 is evaluated for each of its actions, approvals may be required, and it has its own receipts and
 evidence. Repeating the command returns the same run. For a run that has not ended, use `run
 rollback`.";
+
+/// How much of a field's value the plan shows; `--json` shows all of it.
+const FIELD_CHARS_MAX: usize = 60;
 
 /// Undo the effects of a finished run, newest first
 #[derive(Debug, clap::Args)]
@@ -89,7 +93,7 @@ fn effects_text(plan: &UndoPlan) -> String {
     }
     let row = |effect: &UndoEffect| {
         let how = match (&effect.call, &effect.skip_reason) {
-            (Some(call), _) => format!("undone by {}", call.tool),
+            (Some(call), _) => format!("undone by {}{}", call.tool, fields_text(call)),
             (None, Some(why)) => format!("stays: {why}"),
             (None, None) => "stays".to_owned(),
         };
@@ -97,6 +101,19 @@ fn effects_text(plan: &UndoPlan) -> String {
     };
     let rows: Vec<_> = plan.effects.iter().map(row).collect();
     table(["STEP", "TARGET", "UNDO"], &rows)
+}
+
+/// The fields of the call, each on the same line.
+fn fields_text(call: &UndoCall) -> String {
+    let field =
+        |(name, value): (&String, &Value)| format!("{name}: {}", bounded(&plain(value), FIELD_CHARS_MAX));
+    let fields: Vec<String> = call.with.iter().map(field).collect();
+    if fields.is_empty() { String::new() } else { format!(" with {}", fields.join(", ")) }
+}
+
+/// The value as text; a string without quotes.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The effects that stay, with the reason.

@@ -13,20 +13,20 @@ use ::config::SystemsConfig;
 use api::auth::session::CookieSecurity;
 use api::stream::StreamSettings;
 use api_types::PREFIX;
-use axum::Router;
-use connectors::HostAllowList;
+use connectors::{HostAllowList, HostRule};
 use domain::{Millis, WorkerId};
 use engine::{Engine, EngineParts, Timing};
 use evidence::PublicKey;
 use ingress::configured;
 use serde_json::{Value, json};
 use store::{Store, SystemClock};
-use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::any_store::with_store;
 use crate::context::{Context, IfMissing};
 use crate::error::CliError;
+use crate::http_server::connections::{ConnectionLimits, serve};
 use crate::http_server::{HttpServer, Seeds, aws_stream_settings, listen};
 use crate::input::{Variable, read_config};
 use crate::process::{ExitStatus, ShutdownSignal};
@@ -75,6 +75,9 @@ pub(crate) struct Args {
     /// The public key that verifies evidence [default: the key next to the store]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// A host in your network that workers may call; dry runs judge it as the workers do; repeatable
+    #[arg(long, value_name = "HOST[:PORT]")]
+    allow_host: Vec<HostRule>,
     #[command(flatten)]
     metrics: Metrics,
     /// Log JSON instead of text
@@ -96,7 +99,8 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
         (context.store.display().to_string(), Some(key), StreamSettings::default())
     };
     with_store!(any_store, |store| {
-        let serving = Serving { store, store_name, config, cookie_security, key, stream };
+        let allowed = HostAllowList { hosts: args.allow_host.clone() };
+        let serving = Serving { store, store_name, config, cookie_security, key, stream, allowed };
         Box::pin(serving.run(&args, context, signals)).await
     })
 }
@@ -108,6 +112,7 @@ struct Serving<S> {
     cookie_security: CookieSecurity,
     key: Option<PublicKey>,
     stream: StreamSettings,
+    allowed: HostAllowList,
 }
 
 impl<S: Store> Serving<S> {
@@ -131,18 +136,17 @@ impl<S: Store> Serving<S> {
         )?;
         tracing::info!(event = "server_started", %address, store, "server started");
         let (routes, streams) = server.routes();
-        let (close, closed) = oneshot::channel::<()>();
-        let serving = serve(listener, routes, closed);
+        let shutdown = CancellationToken::new();
+        let serving = serve(listener, routes, ConnectionLimits::of_process(), shutdown.clone());
         tokio::pin!(serving);
         tokio::select! {
             // The server ends only on request; this arm is for completeness.
-            ended = &mut serving => return ended.map(|()| ExitStatus::Success),
+            () = &mut serving => return Ok(ExitStatus::Success),
             signal = signals.received() => {
                 tracing::info!(event = "server_draining", signal, "draining; open requests may finish");
             }
         }
-        // The receiver is gone only if the server has already ended.
-        let _ = close.send(());
+        shutdown.cancel();
         // Live streams do not end by themselves.
         streams.close();
         tokio::select! {
@@ -152,7 +156,7 @@ impl<S: Store> Serving<S> {
     }
 
     fn http_server(self, variable: Variable) -> Result<HttpServer<S>, CliError> {
-        let Self { store, config, cookie_security, key, stream, .. } = self;
+        let Self { store, config, cookie_security, key, stream, allowed, .. } = self;
         let server = config.server();
         let seeds = match server.session_secret(&variable)? {
             Some(secret) => Seeds::derive(&secret),
@@ -173,36 +177,27 @@ impl<S: Store> Serving<S> {
             webhook_auth: configured::webhook_auth(&server.sources, &variable).map_err(wrong)?,
             slack: configured::slack_installations(&config, &variable)?,
             secrets: secrets::names(&config),
-            engine: Arc::new(engine(store, &config, variable)?),
+            engine: Arc::new(engine(store, &config, allowed, variable)?),
         })
     }
 }
 
 /// An engine that executes no steps and builds no evidence; workers do both.
-fn engine<S: Store>(store: S, config: &SystemsConfig, variable: Variable) -> Result<Engine<S>, CliError> {
+fn engine<S: Store>(
+    store: S,
+    config: &SystemsConfig,
+    allowed: HostAllowList,
+    variable: Variable,
+) -> Result<Engine<S>, CliError> {
     Ok(Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: connectors::standard_tools(HostAllowList::default(), config.settings(&variable)?),
+        tools: connectors::standard_tools(allowed, config.settings(&variable)?),
         clock: Arc::new(SystemClock),
         me: WorkerId::new(&format!("server-{}", random::hex::<8>()?))?,
         timing: Timing::default(),
         notifier: config.notifier(&variable)?,
         evidence_signer: None,
     }))
-}
-
-/// Serves until `closed` fires, and then until no request is open.
-async fn serve(
-    listener: tokio::net::TcpListener,
-    routes: Router,
-    closed: oneshot::Receiver<()>,
-) -> Result<(), CliError> {
-    let closed = async {
-        // A dropped sender also ends the server.
-        let _ = closed.await;
-    };
-    let served = axum::serve(listener, routes).with_graceful_shutdown(closed).await;
-    served.map_err(|source| CliError::Start { what: "the server", source })
 }
 
 fn log_exit(finished: bool) -> bool {

@@ -1,0 +1,219 @@
+//! The audit log of a tenant: who changed its keys, settings, policy, workflows and dispatch switch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::access::Roles;
+use crate::digest::Digest;
+use crate::id::{KeyId, PersonId, TenantId, WorkflowName};
+use crate::initiator::Initiator;
+use crate::json;
+use crate::tenant::{Person, Tenant};
+use crate::time::Timestamp;
+
+/// An administrative change, as the audit log stores it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    /// The tenant; `None` for a change for all tenants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    /// When.
+    pub at: Timestamp,
+    /// Who. The context names the credential.
+    pub by: Initiator,
+    /// What changed.
+    pub change: AdminChange,
+}
+
+/// What an administrator changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum AdminChange {
+    /// An API key was created.
+    KeyCreated {
+        /// The id of the key.
+        key: KeyId,
+        /// The user in whose name the key acts.
+        person: PersonId,
+        /// The roles of the key.
+        roles: Roles,
+        /// When the key expires; never, if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Timestamp>,
+    },
+    /// An API key was revoked.
+    KeyRevoked {
+        /// The id of the key.
+        key: KeyId,
+        /// The user in whose name the key acted.
+        person: PersonId,
+    },
+    /// Users, groups or limits changed.
+    SettingsChanged {
+        /// Each setting that changed.
+        settings: Vec<SettingChange>,
+    },
+    /// A policy was applied.
+    PolicyApplied {
+        /// The hash of the previous policy; absent for the default policy.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<Digest>,
+        /// The hash of the policy.
+        after: Digest,
+    },
+    /// A version of a workflow was applied.
+    WorkflowApplied {
+        /// The workflow.
+        workflow: WorkflowName,
+        /// The version.
+        version: u32,
+        /// The hash of the plan.
+        plan: Digest,
+    },
+    /// Dispatch was stopped.
+    DispatchStopped {
+        /// Why.
+        reason: String,
+        /// Whether a backout stopped it, which also ends every active run.
+        #[serde(default)]
+        backout: bool,
+    },
+    /// Dispatch was started.
+    DispatchStarted,
+}
+
+/// One setting that changed. A value is absent if the setting did not exist.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingChange {
+    /// Such as `people.ada` or `groups.db`.
+    pub setting: String,
+    /// The value before: the Slack user of a user, the members of a group, or a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The value after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+impl AuditEntry {
+    /// The place of the entry in the log. Newer entries come first in text order.
+    pub fn id(&self) -> String {
+        let content = Digest::of_parts("countersign/audit/v1", &[json::canonical(self)]);
+        format!("{:019}-{}", i64::MAX.saturating_sub(self.at.0.max(0)), content.short())
+    }
+}
+
+impl AdminChange {
+    /// What an update of the settings changes.
+    pub fn of_settings(before: &Tenant, after: &Tenant) -> Self {
+        let (old, new) = (settings(before), settings(after));
+        let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        let changed = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
+        let settings = changed
+            .map(|name| SettingChange {
+                setting: name.clone(),
+                before: old.get(name).cloned(),
+                after: new.get(name).cloned(),
+            })
+            .collect();
+        Self::SettingsChanged { settings }
+    }
+
+    /// The name of the kind of change.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::KeyCreated { .. } => "key_created",
+            Self::KeyRevoked { .. } => "key_revoked",
+            Self::SettingsChanged { .. } => "settings_changed",
+            Self::PolicyApplied { .. } => "policy_applied",
+            Self::WorkflowApplied { .. } => "workflow_applied",
+            Self::DispatchStopped { .. } => "dispatch_stopped",
+            Self::DispatchStarted => "dispatch_started",
+        }
+    }
+}
+
+/// The settings of a tenant that its administrators write, by name.
+fn settings(tenant: &Tenant) -> BTreeMap<String, String> {
+    let slack = |person: &Person| person.slack.clone().unwrap_or_else(|| "no Slack user".to_owned());
+    let people = tenant.people.iter().map(|(id, person)| (format!("people.{id}"), slack(person)));
+    let groups = tenant.groups.iter().map(|(name, members)| {
+        let members: Vec<&str> = members.iter().map(PersonId::as_str).collect();
+        (format!("groups.{name}"), members.join(", "))
+    });
+    let limit = ("caps.max_writes_per_run".to_owned(), tenant.caps.max_writes_per_run.to_string());
+    people.chain(groups).chain([limit]).collect()
+}
+
+impl fmt::Display for AdminChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::KeyCreated { key, person, roles, .. } => {
+                let roles: Vec<String> = roles.iter().map(|role| role.to_string()).collect();
+                write!(f, "created key {key} of {person} ({})", roles.join(", "))
+            }
+            Self::KeyRevoked { key, person } => write!(f, "revoked key {key} of {person}"),
+            Self::SettingsChanged { settings } if settings.is_empty() => f.write_str("changed no setting"),
+            Self::SettingsChanged { settings } => {
+                let lines: Vec<String> = settings.iter().map(ToString::to_string).collect();
+                write!(f, "changed {}", lines.join("; "))
+            }
+            Self::PolicyApplied { after, .. } => write!(f, "applied policy {}", after.short()),
+            Self::WorkflowApplied { workflow, version, .. } => {
+                write!(f, "applied workflow {workflow} version {version}")
+            }
+            Self::DispatchStopped { reason, backout: false } => write!(f, "stopped dispatch: {reason}"),
+            Self::DispatchStopped { reason, backout: true } => write!(f, "started a backout: {reason}"),
+            Self::DispatchStarted => f.write_str("started dispatch"),
+        }
+    }
+}
+
+impl fmt::Display for SettingChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (before, after) = (self.before.as_deref(), self.after.as_deref());
+        write!(f, "{}: {} -> {}", self.setting, before.unwrap_or("none"), after.unwrap_or("none"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::initiator::Cause;
+
+    fn tenant(body: &str) -> Tenant {
+        serde_json::from_str(&format!("{{\"tenant\": \"acme\", {body}}}")).unwrap()
+    }
+
+    #[test]
+    fn settings_change_names_both_values() {
+        let before = tenant(
+            r#""people": {"ada": {"slack": "T:A"}, "bob": {}, "eve": {}}, "groups": {"db": ["ada", "eve"]}"#,
+        );
+        let after = tenant(
+            r#""people": {"ada": {"slack": "T:B"}, "bob": {}}, "groups": {"db": ["ada"]},
+               "caps": {"max_writes_per_run": 8}"#,
+        );
+        assert_eq!(
+            AdminChange::of_settings(&before, &after).to_string(),
+            "changed caps.max_writes_per_run: 64 -> 8; groups.db: ada, eve -> ada; people.ada: T:A -> T:B; \
+             people.eve: no Slack user -> none"
+        );
+        let same = AdminChange::SettingsChanged { settings: Vec::new() };
+        assert_eq!(AdminChange::of_settings(&before, &before), same);
+    }
+
+    #[test]
+    fn newer_entries_come_first() {
+        let entry = |at| AuditEntry {
+            tenant: None,
+            at: Timestamp(at),
+            by: Initiator::new(Cause::User, "ada"),
+            change: AdminChange::DispatchStarted,
+        };
+        assert!(entry(2).id() < entry(1).id() && entry(1_000_000_000_000).id() < entry(2).id());
+        assert_ne!(AuditEntry { by: Initiator::new(Cause::User, "eve"), ..entry(1) }.id(), entry(1).id());
+    }
+}
