@@ -10,6 +10,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 use crate::concurrency::ConcurrencyRule;
 use crate::cron::Cron;
 use crate::digest::Digest;
+use crate::effect::ActionOrigin;
 use crate::id::{BlastRadius, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
 use crate::inbox::Source;
 use crate::json;
@@ -347,6 +348,15 @@ impl PlannedStep {
             rollback: None,
             reads: InputRefs::default(),
             rollback_reads: InputRefs::default(),
+        }
+    }
+
+    /// Where the call of the step comes from, or of its rollback if the run is `undoing`.
+    pub fn origin(&self, undoing: bool) -> ActionOrigin {
+        match (undoing, &self.rollback) {
+            (true, Some(Undo::Auto)) => ActionOrigin::RecordedInverse,
+            (true, Some(Undo::Call(_)) | None) => ActionOrigin::DeclaredRollback,
+            (false, _) => ActionOrigin::Forward,
         }
     }
 }

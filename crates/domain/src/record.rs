@@ -126,6 +126,9 @@ pub struct Trigger {
     /// The user who applied the version of the workflow, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_by: Option<PersonId>,
+    /// The users who shaped the run that this run undoes, and so its actions.
+    #[serde(default, skip_serializing_if = "Participants::is_empty")]
+    pub shaped_by: Participants,
 }
 
 /// A rejection of an action.
@@ -442,6 +445,16 @@ impl Live {
         self.open().is_some_and(|open| !open.foreign)
     }
 
+    /// Whether an earlier attempt, of this run or of another one, may have performed the action of the step.
+    pub fn may_have_happened(&self) -> bool {
+        self.open().is_some()
+    }
+
+    /// The number of attempts at the action. One that may have happened counts.
+    pub fn attempts(&self) -> u32 {
+        self.attempt().max(u32::from(self.open().is_some()))
+    }
+
     /// The approval that is unused, or that covers another attempt.
     pub fn approved(&self) -> Option<&ApprovalId> {
         match self {
@@ -490,13 +503,9 @@ impl RunRecord {
     /// Every user whose input shaped the run, including the `author` of its workflow.
     pub fn all_participants(&self, author: Option<&PersonId>) -> Participants {
         let mut all = Participants::default();
-        let Trigger { requester, applied_by, .. } = &self.trigger;
-        all.add_each(requester.as_ref(), ParticipantRole::Requester);
-        all.add_each(applied_by.as_ref(), ParticipantRole::Applier);
+        all.add_trigger(&self.trigger);
         all = all.with_author(author);
-        for participant in self.participants.each() {
-            all.add(participant.person.clone(), participant.role);
-        }
+        all.add_all(&self.participants);
         all
     }
 

@@ -355,6 +355,25 @@ async fn second_undo_does_not_repeat_what_the_first_one_did() {
 }
 
 #[tokio::test]
+async fn participants_of_a_run_cannot_approve_its_undo() {
+    let env = TestEnv::start("environment: prod", TWO_SETS).await;
+    for _ in 0..2 {
+        env.advance().await;
+        env.approve("grace").await.unwrap();
+    }
+    assert_eq!(env.advance().await, RunStatus::Succeeded);
+    let by = Initiator::new(Cause::User, "linus");
+    let undo = env.engine.tenant_handle(&env.run.tenant, &by).undo(&env.run.run).await.unwrap().run;
+    assert_eq!(env.walk_of(&undo).await, RunStatus::WaitingApproval);
+
+    for participant in ["linus", "ada"] {
+        let refused = testkit::approve(&env.engine, &undo, participant).await;
+        assert!(matches!(refused, Err(EngineError::Refused(Refusal::NotApprover { .. }))), "{participant}");
+    }
+    testkit::approve(&env.engine, &undo, "grace").await.unwrap();
+}
+
+#[tokio::test]
 async fn invalid_user_name_starts_nothing() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     let source = format!(

@@ -275,6 +275,7 @@ impl TestEnv {
             input,
             by: Initiator::new(Cause::System, "e2e"),
             applied_by: None,
+            shaped_by: domain::Participants::default(),
         };
         let engine = self.engine(ago).await;
         Box::pin(engine.admission().start(request)).await.unwrap().run
