@@ -15,7 +15,7 @@ use crate::id::{
 };
 use crate::key::IdempotencyKey;
 use crate::machine::{RunStatus, StepStatus};
-use crate::participant::{ParticipantRole, Participants};
+use crate::participant::Participants;
 use crate::payload::{BlobRef, Fingerprint, Payload};
 use crate::plan::{OnTimeout, Phase};
 use crate::record_name::RecordName;
@@ -335,6 +335,9 @@ pub struct Intent {
     pub action: Digest,
     /// Whether and how the effect can be repeated.
     pub class: EffectClass,
+    /// Whether the action destroys data.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub destructive: bool,
     /// Whether another run wrote the intent and ended with an unknown outcome. This run has only paused for an
     /// operator's decision about it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -410,6 +413,13 @@ pub struct Signal {
     pub at: Timestamp,
     /// Whether it is buffered until its wait opens.
     pub buffered: bool,
+}
+
+impl Intent {
+    /// Whether another attempt is not harmless, so that the workflow must ask for it.
+    pub fn is_risky(&self) -> bool {
+        self.destructive || self.class == EffectClass::Opaque
+    }
 }
 
 impl Live {

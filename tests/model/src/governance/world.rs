@@ -185,7 +185,7 @@ fn planned(config: &Config, index: usize) -> Option<PlannedStep> {
 
 pub(crate) fn attempted_twice(config: &Config, step: PlannedStep) -> PlannedStep {
     let backoff = Backoff::Exponential { base: Millis(0) };
-    let retry = RetryPolicy { attempts: 2, backoff, cap: Millis(0) };
+    let retry = RetryPolicy { attempts: 2, once_if_risky: false, backoff, cap: Millis(0) };
     PlannedStep { retry, on_reject: config.on_reject, ..step }
 }
 
