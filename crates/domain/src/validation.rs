@@ -113,6 +113,9 @@ fn validation_reason(step: &PlannedStep, context: &ActionContext<'_>) -> Option<
             Some("the first action of each phase needs an approval")
         }
         Validation::CriticalOnly if step.critical => Some("the step is critical"),
+        Validation::CriticalOnly if context.plan.auto_approve.is_some() => {
+            Some("`auto_approve` does not cover the action")
+        }
         // The workflow check enforces a low blast radius; a plan that has another one is validated at every step.
         Validation::FinalOnly if step.blast_radius > BlastRadius::Low => {
             Some("validation `final_only` needs a low blast radius in every step")
@@ -125,12 +128,15 @@ fn validation_reason(step: &PlannedStep, context: &ActionContext<'_>) -> Option<
     message.map(|message| Reason::runtime("validation/mode", message))
 }
 
-/// Whether the validation can be skipped: the confidence is high enough, the blast radius is at most medium, and the
-/// environment is not production.
+/// Whether the validation can be skipped: the confidence is high enough, the step is not critical, the blast radius is at
+/// most medium, and the environment is not production.
 fn is_auto_approved(step: &PlannedStep, context: &ActionContext<'_>) -> bool {
     let both = context.confidence.zip(context.plan.auto_approve);
     let confident = both.is_some_and(|(confidence, min)| confidence >= min);
-    confident && step.blast_radius <= BlastRadius::Medium && context.plan.environment != Environment::Prod
+    confident
+        && !step.critical
+        && step.blast_radius <= BlastRadius::Medium
+        && context.plan.environment != Environment::Prod
 }
 
 fn tier(step: &PlannedStep) -> Tier {
