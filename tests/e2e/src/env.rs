@@ -376,7 +376,9 @@ fn routes(name: &str) -> Vec<(String, String)> {
 fn directory() -> Tenant {
     let mut tenant = Tenant::new(TENANT.parse().unwrap());
     for (person, user) in [("ada", "U0ADA"), ("grace", "U0GRACE")] {
-        tenant.people.insert(person.parse().unwrap(), Person { slack: Some(format!("T0SIM:{user}")) });
+        tenant
+            .people
+            .insert(person.parse().unwrap(), Person { slack: Some(format!("T0SIM:{user}")), oidc: None });
     }
     tenant
 }
