@@ -48,7 +48,8 @@ impl TestEnv {
     async fn set(people: &[&str], notifier: Notifier) -> Self {
         let engine = testkit::engine().clock(TestClock::runtime()).notifier(notifier).build();
         let mut tenant = Tenant::new("acme".parse().unwrap());
-        let known = |name: &&str| (name.parse().unwrap(), Person { slack: Some(format!("T0:{name}")) });
+        let known =
+            |name: &&str| (name.parse().unwrap(), Person { slack: Some(format!("T0:{name}")), oidc: None });
         tenant.people.extend(people.iter().map(known));
         engine.store().put_tenant(tenant).await.unwrap();
         let run = testkit::start(&engine, testkit::ASK, "k").await;

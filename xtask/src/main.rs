@@ -34,7 +34,8 @@ Commands:
   test          Run all tests, then cost, scale, simulation, model and differential
   local         Start, stop or inspect a local AWS that needs no Docker
   simulate      Run the real engine and worker with every fault injected at every call
-  model         Explore the protocol's state machine exhaustively and check that its mutants fail
+  model         Explore the protocol, or with `--world governance` the approvals, exhaustively and check that
+                every mutant fails
   differential  Compare the default policy with an independent implementation of its rules
   api           Test the REST API against its OpenAPI document with schemathesis
   storm         Send 10,000 webhooks to a local AWS while workers are killed; verify that none is lost

@@ -51,6 +51,7 @@ Stages:
   scale            cargo xtask scale --json
   simulation       cargo xtask simulate --json
   model            cargo xtask model --json
+  governance       cargo xtask model --json --world governance
   differential     cargo xtask differential --actions 1000000
 
 With --fast or FILTER, only the ledger is built for AWS; its tests start a DynamoDB.
@@ -146,7 +147,10 @@ fn run_all(cargo: &Cargo, options: &TestOptions, stages: &mut Stages) {
     check_scale(cargo, stages);
     let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];
     run_program(cargo, stages, "simulation", SIMULATION, &flows);
-    run_program(cargo, stages, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);
+    let explored = ["unique_states", "mutants", "mutants_as_expected"];
+    run_program(cargo, stages, "model", MODEL, &explored);
+    let governance = MODEL.command(cargo, &["--json", "--world", "governance"]);
+    run_json_report(stages, "governance", governance, &explored);
     let differential = DIFFERENTIAL.command(cargo, &["--actions", "1000000"]);
     run_json_report(stages, "differential", differential, &["actions", "differences"]);
 }

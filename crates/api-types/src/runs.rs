@@ -122,6 +122,8 @@ pub enum RunActionResult {
     Requested,
     /// The change was requested before; nothing changed.
     AlreadyRequested,
+    /// The run is rolling back, and ends when the rollback is complete; nothing changed.
+    RollingBack,
 }
 
 /// The run after a request that changes it.

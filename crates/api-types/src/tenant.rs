@@ -40,7 +40,7 @@ impl From<domain::Tenant> for Tenant {
             people: tenant
                 .people
                 .into_iter()
-                .map(|(id, person)| (id, Person { slack: person.slack }))
+                .map(|(id, person)| (id, Person { slack: person.slack, oidc: person.oidc }))
                 .collect(),
             groups: tenant.groups,
             stopped: tenant.stopped.map(Stopped::from),
@@ -91,6 +91,9 @@ pub struct Person {
     /// The Slack user, as `TEAM:USER`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slack: Option<String>,
+    /// The subject of the user's tokens, as `ISSUER#SUB`. Only tokens with this subject act under the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<String>,
 }
 
 /// The new tenant settings. They replace all settings except the policy.
@@ -99,8 +102,9 @@ pub struct Person {
 pub struct PutTenant {
     /// The limits of a run.
     pub caps: Caps,
-    /// The users of the tenant.
+    /// The users of the tenant. Two spellings of one name are refused.
     #[schema(value_type = BTreeMap<String, Person>)]
+    #[serde(deserialize_with = "domain::tenant::unique_people")]
     pub people: BTreeMap<PersonId, Person>,
     /// The groups that the policy can require approval from.
     #[schema(value_type = BTreeMap<String, Vec<String>>)]

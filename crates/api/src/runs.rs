@@ -177,6 +177,7 @@ pub(crate) async fn cancel<S: Store>(
         CancelResult::Now(_) => RunActionResult::Done,
         CancelResult::Requested => RunActionResult::Requested,
         CancelResult::AlreadyRequested => RunActionResult::AlreadyRequested,
+        CancelResult::RollingBack => RunActionResult::RollingBack,
     };
     action_response(&handle, run, result).await
 }

@@ -27,7 +27,10 @@ pub(crate) async fn put<S: Store>(
     let PutTenant { caps, people, groups, revision } = put;
     let update = TenantUpdate {
         caps: Caps { max_writes_per_run: caps.max_writes_per_run },
-        people: people.into_iter().map(|(id, person)| (id, Person { slack: person.slack })).collect(),
+        people: people
+            .into_iter()
+            .map(|(id, person)| (id, Person { slack: person.slack, oidc: person.oidc }))
+            .collect(),
         groups,
         seen: revision,
     };

@@ -31,6 +31,7 @@ pub(crate) async fn start_run(
         input: request.input,
         by: context.by_user(),
         applied_by: None,
+        shaped_by: domain::Participants::default(),
     });
     Ok(started.await?)
 }

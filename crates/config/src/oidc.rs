@@ -43,8 +43,11 @@ fn rs256() -> Vec<SigningAlgorithm> {
 #[serde(deny_unknown_fields)]
 pub struct ClaimsConfig {
     pub tenant: String,
-    /// The claim with the person's name in the tenant's directory.
+    /// The claim with the person's name in the tenant's directory, or `sub` if the directory names the subjects.
     pub person: String,
+    /// Accepts a person claim that users can change at many providers.
+    #[serde(default)]
+    pub person_can_change: bool,
     pub roles: String,
 }
 

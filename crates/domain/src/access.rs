@@ -193,6 +193,12 @@ impl fmt::Debug for PresentedKey<'_> {
     }
 }
 
+/// The name of the credential of a user of an identity provider. A subject can be any text, so its digest is used.
+pub fn oidc_credential(issuer: &str, subject: &str) -> String {
+    let digest = Digest::of_parts("countersign/oidc-subject/v1", &[issuer, subject]);
+    format!("oidc:{}", &digest.to_string()[..32])
+}
+
 /// The digest of a secret, bound to its key.
 pub fn secret_digest(tenant: &TenantId, id: &KeyId, secret: &str) -> Digest {
     Digest::of_parts("countersign/api-key/v1", &[tenant.as_str(), id.as_str(), secret])

@@ -9,6 +9,7 @@ use strum::IntoStaticStr;
 use crate::event::{Event, EventBody};
 use crate::id::PersonId;
 use crate::initiator::{Cause, Initiator};
+use crate::record::Trigger;
 
 /// A user whose input shaped a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,8 +63,7 @@ impl Participants {
     /// Adds the users whose input `event` records.
     pub fn add_from(&mut self, event: &Event) {
         if let EventBody::RunAdmitted { trigger, .. } = &event.body {
-            self.add_each(trigger.requester.as_ref(), ParticipantRole::Requester);
-            self.add_each(trigger.applied_by.as_ref(), ParticipantRole::Applier);
+            self.add_trigger(trigger);
         }
         let person = user(&event.by).filter(|_| event.by.cause == Cause::User);
         if let (Some(role), Some(person)) = (role(&event.body), person) {
@@ -71,7 +71,20 @@ impl Participants {
         }
     }
 
-    pub(crate) fn add_each(&mut self, person: Option<&PersonId>, role: ParticipantRole) {
+    /// Adds the users whose input started the run.
+    pub(crate) fn add_trigger(&mut self, trigger: &Trigger) {
+        self.add_each(trigger.requester.as_ref(), ParticipantRole::Requester);
+        self.add_each(trigger.applied_by.as_ref(), ParticipantRole::Applier);
+        self.add_all(&trigger.shaped_by);
+    }
+
+    pub(crate) fn add_all(&mut self, others: &Self) {
+        for Participant { person, role } in others.each() {
+            self.add(person.clone(), *role);
+        }
+    }
+
+    fn add_each(&mut self, person: Option<&PersonId>, role: ParticipantRole) {
         if let Some(person) = person {
             self.add(person.clone(), role);
         }

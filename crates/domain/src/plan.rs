@@ -10,6 +10,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 use crate::concurrency::ConcurrencyRule;
 use crate::cron::Cron;
 use crate::digest::Digest;
+use crate::effect::ActionOrigin;
 use crate::id::{BlastRadius, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
 use crate::inbox::Source;
 use crate::json;
@@ -36,8 +37,8 @@ pub struct Plan {
     pub validation: Validation,
     /// The SLA and the expiry of approvals.
     pub approval_timing: ApprovalTiming,
-    /// The confidence, in thousandths, from which an action with a small blast radius outside production needs no
-    /// validation. Absent: every action does.
+    /// The confidence, in thousandths, from which an action of a step that is not critical, with a small blast radius
+    /// outside production, needs no validation. Absent: every action does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_approve: Option<u16>,
     /// The trigger; absent if runs are started by name only.
@@ -115,7 +116,7 @@ pub enum Validation {
     PerStep,
     /// The first action of each phase.
     PerPhase,
-    /// The actions of critical steps.
+    /// The actions of critical steps, and with `auto_approve` all others that it does not cover.
     CriticalOnly,
     /// The last action; only if every step has a low blast radius.
     FinalOnly,
@@ -347,6 +348,15 @@ impl PlannedStep {
             rollback: None,
             reads: InputRefs::default(),
             rollback_reads: InputRefs::default(),
+        }
+    }
+
+    /// Where the call of the step comes from, or of its rollback if the run is `undoing`.
+    pub fn origin(&self, undoing: bool) -> ActionOrigin {
+        match (undoing, &self.rollback) {
+            (true, Some(Undo::Auto)) => ActionOrigin::RecordedInverse,
+            (true, Some(Undo::Call(_)) | None) => ActionOrigin::DeclaredRollback,
+            (false, _) => ActionOrigin::Forward,
         }
     }
 }

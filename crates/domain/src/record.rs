@@ -15,7 +15,7 @@ use crate::id::{
 };
 use crate::key::IdempotencyKey;
 use crate::machine::{RunStatus, StepStatus};
-use crate::participant::{ParticipantRole, Participants};
+use crate::participant::Participants;
 use crate::payload::{BlobRef, Fingerprint, Payload};
 use crate::plan::{OnTimeout, Phase};
 use crate::record_name::RecordName;
@@ -126,6 +126,9 @@ pub struct Trigger {
     /// The user who applied the version of the workflow, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_by: Option<PersonId>,
+    /// The users who shaped the run that this run undoes, and so its actions.
+    #[serde(default, skip_serializing_if = "Participants::is_empty")]
+    pub shaped_by: Participants,
 }
 
 /// A rejection of an action.
@@ -332,6 +335,9 @@ pub struct Intent {
     pub action: Digest,
     /// Whether and how the effect can be repeated.
     pub class: EffectClass,
+    /// Whether the action destroys data.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub destructive: bool,
     /// Whether another run wrote the intent and ended with an unknown outcome. This run has only paused for an
     /// operator's decision about it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -409,6 +415,13 @@ pub struct Signal {
     pub buffered: bool,
 }
 
+impl Intent {
+    /// Whether another attempt is not harmless, so that the workflow must ask for it.
+    pub fn is_risky(&self) -> bool {
+        self.destructive || self.class == EffectClass::Opaque
+    }
+}
+
 impl Live {
     /// A step without attempts.
     pub const FRESH: Self = Self::Ready { attempt: 0, authorised: None, approved: None };
@@ -440,6 +453,16 @@ impl Live {
     /// Whether this run started an effect whose outcome is unknown.
     pub fn leaves_unknown(&self) -> bool {
         self.open().is_some_and(|open| !open.foreign)
+    }
+
+    /// Whether an earlier attempt, of this run or of another one, may have performed the action of the step.
+    pub fn may_have_happened(&self) -> bool {
+        self.open().is_some()
+    }
+
+    /// The number of attempts at the action. One that may have happened counts.
+    pub fn attempts(&self) -> u32 {
+        self.attempt().max(u32::from(self.open().is_some()))
     }
 
     /// The approval that is unused, or that covers another attempt.
@@ -490,13 +513,9 @@ impl RunRecord {
     /// Every user whose input shaped the run, including the `author` of its workflow.
     pub fn all_participants(&self, author: Option<&PersonId>) -> Participants {
         let mut all = Participants::default();
-        let Trigger { requester, applied_by, .. } = &self.trigger;
-        all.add_each(requester.as_ref(), ParticipantRole::Requester);
-        all.add_each(applied_by.as_ref(), ParticipantRole::Applier);
+        all.add_trigger(&self.trigger);
         all = all.with_author(author);
-        for participant in self.participants.each() {
-            all.add(participant.person.clone(), participant.role);
-        }
+        all.add_all(&self.participants);
         all
     }
 

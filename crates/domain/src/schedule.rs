@@ -17,6 +17,10 @@ pub const ATTEMPTS_DEFAULT: u32 = 5;
 /// After twenty attempts an operator should investigate.
 pub const ATTEMPTS_MAX: u32 = 20;
 
+/// The maximum of all delays of a step together. After a day an operator should investigate. External systems can add at
+/// most [`RETRY_AFTER_MAX`] for each attempt.
+pub const TOTAL_MAX: Millis = Millis::hours(24);
+
 /// The maximum delay that an external system can ask for.
 pub const RETRY_AFTER_MAX: Millis = Millis::hours(1);
 
@@ -25,6 +29,9 @@ pub const RETRY_AFTER_MAX: Millis = Millis::hours(1);
 pub struct RetryPolicy {
     /// The number of attempts in all; 1 means no retries.
     pub attempts: u32,
+    /// Whether an opaque or destructive action is attempted once. Set if the workflow states no number of attempts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub once_if_risky: bool,
     /// How the delays grow.
     pub backoff: Backoff,
     /// The maximum delay.
@@ -33,7 +40,7 @@ pub struct RetryPolicy {
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { attempts: ATTEMPTS_DEFAULT, backoff: Backoff::Table, cap: TABLE[3] }
+        Self { attempts: ATTEMPTS_DEFAULT, once_if_risky: true, backoff: Backoff::Table, cap: TABLE[3] }
     }
 }
 
@@ -56,12 +63,23 @@ impl RetryPolicy {
         attempt.saturating_add(1) >= self.attempts
     }
 
+    /// Whether a failed `attempt` (from 0) at an effect was the last one.
+    pub fn is_exhausted_by_effect(&self, attempt: u32, is_risky: bool) -> bool {
+        self.is_exhausted_by(attempt) || (is_risky && self.once_if_risky)
+    }
+
     /// The delay after `attempt` (from 0) failed. At least `retry_after`, which the external system asked for, up to
     /// [`RETRY_AFTER_MAX`].
     pub fn delay(&self, attempt: u32, seed: &Digest, retry_after: Option<Millis>) -> Millis {
         let planned = jittered(self.planned(attempt).min(self.cap), attempt, seed);
         let requested = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
         planned.max(requested)
+    }
+
+    /// The longest time that the delays of a step take together, without those that an external system asks for.
+    pub fn total(&self) -> Millis {
+        let delays = (1..self.attempts).map(|attempt| self.planned(attempt - 1).min(self.cap).0);
+        Millis(delays.fold(0, u64::saturating_add))
     }
 
     fn planned(&self, attempt: u32) -> Millis {
@@ -125,10 +143,23 @@ mod tests {
     }
 
     #[test]
+    fn total_is_the_sum_of_the_delays() {
+        let table = |attempts| RetryPolicy { attempts, ..RetryPolicy::default() };
+        assert_eq!(table(1).total(), Millis(0));
+        assert_eq!(table(5).total(), Millis(TABLE.iter().map(|delay| delay.0).sum()));
+        let longest = policy(Backoff::Exponential { base: Millis(u64::MAX) });
+        assert_eq!(longest.total(), Millis(4 * longest.cap.0));
+    }
+
+    #[test]
     fn last_attempt_exhausts_the_policy() {
         let once = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
         assert!(once.is_exhausted_by(0));
         assert!(!RetryPolicy::default().is_exhausted_by(3));
         assert!(RetryPolicy::default().is_exhausted_by(4));
+        let stated = RetryPolicy { once_if_risky: false, ..RetryPolicy::default() };
+        assert!(RetryPolicy::default().is_exhausted_by_effect(0, true));
+        assert!(!RetryPolicy::default().is_exhausted_by_effect(0, false));
+        assert!(!stated.is_exhausted_by_effect(0, true));
     }
 }

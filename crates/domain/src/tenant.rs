@@ -1,9 +1,13 @@
 //! The settings of a tenant: its users and groups, the limits of a run, and the policy.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::marker::PhantomData;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::access::oidc_credential;
 use crate::digest::Digest;
 use crate::dispatch::DispatchStop;
 use crate::failure::bounded;
@@ -11,8 +15,8 @@ use crate::id::{GroupName, PersonId, TenantId};
 use crate::initiator::Initiator;
 use crate::time::Timestamp;
 
-/// The maximum length of an invalid Slack user quoted in an error.
-const SLACK_CHARS_SHOWN: usize = 64;
+/// The maximum length of an invalid account quoted in an error.
+const ACCOUNT_CHARS_SHOWN: usize = 64;
 
 /// The settings of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +62,17 @@ pub struct Person {
     /// The Slack user, as `TEAM:USER`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slack: Option<String>,
+    /// The subject of the user's tokens, as `ISSUER#SUB`. Only tokens with this subject act under the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<String>,
+}
+
+impl Person {
+    /// The credential of the user's tokens, if the directory names their subject.
+    fn token_credential(&self) -> Option<String> {
+        let (issuer, subject) = self.oidc.as_deref()?.split_once('#')?;
+        Some(oidc_credential(issuer, subject))
+    }
 }
 
 /// Why users and groups are invalid.
@@ -81,6 +96,22 @@ pub enum InvalidPeople {
         /// The text.
         slack: String,
     },
+    /// The text is not a token subject.
+    #[error("`oidc` of `{person}` is {oidc:?}; write ISSUER#SUB, such as https://id.example.com#4711")]
+    TokenSubject {
+        /// The user.
+        person: PersonId,
+        /// The text.
+        oidc: String,
+    },
+    /// Two users have the same token subject, so that one person could approve their own runs under the other name.
+    #[error("`{first}` and `{second}` have the same token subject; each user needs their own")]
+    DuplicateTokenSubject {
+        /// The first user.
+        first: PersonId,
+        /// The second user.
+        second: PersonId,
+    },
     /// Two users have the same Slack user, so that one could approve the runs of the other.
     #[error("`{first}` and `{second}` have the same Slack user {slack}; each user needs their own")]
     DuplicateSlackUser {
@@ -103,15 +134,36 @@ pub fn check_people(
             return Err(InvalidPeople::UnknownMember { group: group.clone(), person: unknown.clone() });
         }
     }
+    check_slack_users(people)?;
+    check_token_subjects(people)
+}
+
+fn check_token_subjects(people: &BTreeMap<PersonId, Person>) -> Result<(), InvalidPeople> {
+    let mut known: BTreeMap<&str, &PersonId> = BTreeMap::new();
+    for (id, person) in people {
+        let Some(oidc) = person.oidc.as_deref() else { continue };
+        if !oidc.split_once('#').is_some_and(|(issuer, subject)| !issuer.is_empty() && !subject.is_empty()) {
+            let oidc = bounded(oidc, ACCOUNT_CHARS_SHOWN);
+            return Err(InvalidPeople::TokenSubject { person: id.clone(), oidc });
+        }
+        if let Some(first) = known.insert(oidc, id) {
+            let (first, second) = (first.clone(), id.clone());
+            return Err(InvalidPeople::DuplicateTokenSubject { first, second });
+        }
+    }
+    Ok(())
+}
+
+fn check_slack_users(people: &BTreeMap<PersonId, Person>) -> Result<(), InvalidPeople> {
     let mut known: BTreeMap<&str, &PersonId> = BTreeMap::new();
     for (id, person) in people {
         let Some(slack) = person.slack.as_deref() else { continue };
         if !is_slack_user(slack) {
-            let slack = bounded(slack, SLACK_CHARS_SHOWN);
+            let slack = bounded(slack, ACCOUNT_CHARS_SHOWN);
             return Err(InvalidPeople::SlackUser { person: id.clone(), slack });
         }
         if let Some(first) = known.insert(slack, id) {
-            let slack = bounded(slack, SLACK_CHARS_SHOWN);
+            let slack = bounded(slack, ACCOUNT_CHARS_SHOWN);
             return Err(InvalidPeople::DuplicateSlackUser {
                 first: first.clone(),
                 second: id.clone(),
@@ -120,6 +172,38 @@ pub fn check_people(
         }
     }
     Ok(())
+}
+
+/// Deserializes users by name. Two spellings of one name are refused: one entry would replace the other silently.
+pub fn unique_people<'de, D, P>(deserializer: D) -> Result<BTreeMap<PersonId, P>, D::Error>
+where
+    D: Deserializer<'de>,
+    P: Deserialize<'de>,
+{
+    deserializer.deserialize_map(UniquePeople(PhantomData))
+}
+
+struct UniquePeople<P>(PhantomData<P>);
+
+impl<'de, P: Deserialize<'de>> Visitor<'de> for UniquePeople<P> {
+    type Value = BTreeMap<PersonId, P>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of users")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut people = BTreeMap::new();
+        while let Some((name, person)) = map.next_entry::<String, P>()? {
+            let id = PersonId::new(&name).map_err(A::Error::custom)?;
+            if people.insert(id.clone(), person).is_some() {
+                return Err(A::Error::custom(format!(
+                    "`people` lists `{id}` twice: `{name}` is the same user in another spelling; names ignore case"
+                )));
+            }
+        }
+        Ok(people)
+    }
 }
 
 /// `TEAM:USER`, each of letters and digits, as in Slack ids.
@@ -166,6 +250,12 @@ impl Tenant {
         self.people.iter().find(|(_, person)| known(person)).map(|(id, _)| id)
     }
 
+    /// The user whose tokens have this credential, if the directory names their subject.
+    pub fn token_person(&self, credential: &str) -> Option<&PersonId> {
+        let holds = |person: &Person| person.token_credential().as_deref() == Some(credential);
+        self.people.iter().find(|(_, person)| holds(person)).map(|(id, _)| id)
+    }
+
     /// Whether `person` is a user of the tenant. Always true if the tenant lists no users.
     pub fn knows(&self, person: &PersonId) -> bool {
         self.people.is_empty() || self.people.contains_key(person)
@@ -183,7 +273,7 @@ mod tests {
     use super::*;
 
     fn people(named: &[(&str, Option<&str>)]) -> BTreeMap<PersonId, Person> {
-        let person = |slack: Option<&str>| Person { slack: slack.map(str::to_owned) };
+        let person = |slack: Option<&str>| Person { slack: slack.map(str::to_owned), oidc: None };
         named.iter().map(|&(id, slack)| (id.parse().unwrap(), person(slack))).collect()
     }
 
@@ -210,6 +300,35 @@ mod tests {
         assert_eq!(why(&one, &[]).as_deref(), Some(words));
         let words = "group `db` contains `eve`, who is not in `people`; add the user to `people`, or correct the name";
         assert_eq!(why(&two, &["ada", "eve"]).as_deref(), Some(words));
+    }
+
+    #[test]
+    fn token_subjects_are_checked_and_unique() {
+        let of = |subjects: [&str; 2]| -> BTreeMap<PersonId, Person> {
+            let person = |oidc: &str| Person { slack: None, oidc: Some(oidc.to_owned()) };
+            let names = ["ada", "zed"].map(|name| name.parse::<PersonId>().unwrap());
+            names.into_iter().zip(subjects.map(person)).collect()
+        };
+        assert_eq!(why(&of(["https://id#1", "https://id#2"]), &[]), None);
+        let same = why(&of(["https://id#1", "https://id#1"]), &[]).unwrap();
+        assert_eq!(same, "`ada` and `zed` have the same token subject; each user needs their own");
+        for bad in ["4711", "#4711", "https://id#"] {
+            let words = why(&of([bad, "https://id#2"]), &[]).unwrap();
+            assert!(words.starts_with("`oidc` of `ada` is"), "{words}");
+        }
+    }
+
+    #[test]
+    fn two_spellings_of_one_name_are_refused() {
+        #[derive(Debug, Deserialize)]
+        struct File {
+            #[serde(deserialize_with = "unique_people")]
+            people: BTreeMap<PersonId, Person>,
+        }
+        let read = |text: &str| serde_json::from_str::<File>(text);
+        assert_eq!(read(r#"{"people": {"Ada": {}, "bob": {}}}"#).unwrap().people.len(), 2);
+        let error = read(r#"{"people": {"ada": {}, "Ada": {}}}"#).unwrap_err().to_string();
+        assert!(error.contains("`people` lists `ada` twice: `Ada` is the same user"), "{error}");
     }
 
     #[test]

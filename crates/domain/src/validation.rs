@@ -68,8 +68,8 @@ fn within_caps(verdict: Verdict, context: &ActionContext<'_>) -> Verdict {
     verdict.tightened(Ruling::Deny, Reason::runtime("caps/max_writes_per_run", message))
 }
 
-/// Another attempt at an opaque action would be a second effect if the first one happened. If that is unknown, the
-/// attempt needs an approval at any blast radius.
+/// Another attempt at an opaque action would be a second effect if the first one happened, and so would one at an action
+/// whose key the external system forgets. If that is unknown, the attempt needs an approval at any blast radius.
 fn approve_repeats(
     verdict: Verdict,
     action: &Action,
@@ -77,12 +77,24 @@ fn approve_repeats(
     context: &ActionContext<'_>,
 ) -> Verdict {
     let repeats = context.attempt > 0 && step.blast_radius >= BlastRadius::Medium;
-    if action.class != EffectClass::Opaque || !(repeats || context.may_have_happened) {
-        return verdict;
-    }
+    let reason = match action.class {
+        EffectClass::Opaque if repeats || context.may_have_happened => {
+            Reason::runtime("retry/opaque", "another attempt at an opaque action needs an approval")
+        }
+        EffectClass::NativeKey if action.key_retention.is_some() && context.may_have_happened => {
+            Reason::runtime(
+                "retry/key_retention",
+                "another attempt needs an approval, because the external system may have forgotten the key",
+            )
+        }
+        EffectClass::ReadOnly
+        | EffectClass::NativeKey
+        | EffectClass::CompareAndSet
+        | EffectClass::LookUp
+        | EffectClass::Opaque => return verdict,
+    };
     let requirement =
         ApprovalRequirement { tier: tier(step), people: ApproverCount::One, groups: Vec::new() };
-    let reason = Reason::runtime("retry/opaque", "another attempt at an opaque action needs an approval");
     verdict.tightened(Ruling::NeedsApproval(requirement), reason)
 }
 
@@ -101,6 +113,9 @@ fn validation_reason(step: &PlannedStep, context: &ActionContext<'_>) -> Option<
             Some("the first action of each phase needs an approval")
         }
         Validation::CriticalOnly if step.critical => Some("the step is critical"),
+        Validation::CriticalOnly if context.plan.auto_approve.is_some() => {
+            Some("`auto_approve` does not cover the action")
+        }
         // The workflow check enforces a low blast radius; a plan that has another one is validated at every step.
         Validation::FinalOnly if step.blast_radius > BlastRadius::Low => {
             Some("validation `final_only` needs a low blast radius in every step")
@@ -113,12 +128,15 @@ fn validation_reason(step: &PlannedStep, context: &ActionContext<'_>) -> Option<
     message.map(|message| Reason::runtime("validation/mode", message))
 }
 
-/// Whether the validation can be skipped: the confidence is high enough, the blast radius is at most medium, and the
-/// environment is not production.
+/// Whether the validation can be skipped: the confidence is high enough, the step is not critical, the blast radius is at
+/// most medium, and the environment is not production.
 fn is_auto_approved(step: &PlannedStep, context: &ActionContext<'_>) -> bool {
     let both = context.confidence.zip(context.plan.auto_approve);
     let confident = both.is_some_and(|(confidence, min)| confidence >= min);
-    confident && step.blast_radius <= BlastRadius::Medium && context.plan.environment != Environment::Prod
+    confident
+        && !step.critical
+        && step.blast_radius <= BlastRadius::Medium
+        && context.plan.environment != Environment::Prod
 }
 
 fn tier(step: &PlannedStep) -> Tier {

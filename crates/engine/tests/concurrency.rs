@@ -43,6 +43,7 @@ fn request(key: &str, ticket: &str, on_conflict: &str) -> StartRun {
         input: about(ticket),
         by: ada(),
         applied_by: None,
+        shaped_by: domain::Participants::default(),
     }
 }
 

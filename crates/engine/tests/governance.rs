@@ -157,14 +157,36 @@ async fn confidence_auto_approves_only_outside_prod() {
 }
 
 #[tokio::test]
+async fn critical_steps_are_never_auto_approved() {
+    let step = |rest: &str| format!("steps:\n  - {{ id: a, tool: test.set, with: {{ to: one }}, {rest} }}\n");
+    for (mode, rest, ends) in [
+        ("per_step", "critical: true, confidence: 0.95", RunStatus::WaitingApproval),
+        ("critical_only", "critical: true, confidence: 0.95", RunStatus::WaitingApproval),
+        ("critical_only", "confidence: 0.95", RunStatus::Succeeded),
+        ("critical_only", "confidence: 0.5", RunStatus::WaitingApproval),
+        ("critical_only", "critical: false", RunStatus::WaitingApproval),
+    ] {
+        let head = format!("environment: dev\nvalidation: {mode}\nauto_approve: 0.9");
+        assert_eq!(TestEnv::start(&head, &step(rest)).await.advance().await, ends, "{mode} {rest}");
+    }
+}
+
+#[tokio::test]
 async fn each_validation_mode_asks_where_it_says() {
     let steps = "steps:\n  - { id: a, tool: test.set, with: { to: one } }\n  - { id: b, tool: test.set, with: { to: two } }\n  - { id: c, tool: test.set, with: { to: three }, phase: postchecks, critical: true }\n";
-    for (mode, asks) in [("per_step", 3), ("per_phase", 2), ("critical_only", 1)] {
+    let modes: [(&str, &[&str]); 4] = [
+        ("per_step", &["a", "b", "c"]),
+        ("per_phase", &["a", "c"]),
+        ("critical_only", &["c"]),
+        ("final_only", &["c"]),
+    ];
+    for (mode, asks) in modes {
         let env = TestEnv::start(&format!("environment: dev\nvalidation: {mode}"), steps).await;
         while env.advance().await == RunStatus::WaitingApproval {
             env.approve("grace").await.unwrap();
         }
-        assert_eq!((env.writes(), env.asked().await.len()), (3, asks), "{mode}");
+        let asked: Vec<_> = env.asked().await.iter().map(|approval| approval.step.to_string()).collect();
+        assert_eq!((env.writes(), asked.iter().map(String::as_str).collect()), (3, asks.to_vec()), "{mode}");
     }
 }
 
@@ -355,6 +377,25 @@ async fn second_undo_does_not_repeat_what_the_first_one_did() {
 }
 
 #[tokio::test]
+async fn participants_of_a_run_cannot_approve_its_undo() {
+    let env = TestEnv::start("environment: prod", TWO_SETS).await;
+    for _ in 0..2 {
+        env.advance().await;
+        env.approve("grace").await.unwrap();
+    }
+    assert_eq!(env.advance().await, RunStatus::Succeeded);
+    let by = Initiator::new(Cause::User, "linus");
+    let undo = env.engine.tenant_handle(&env.run.tenant, &by).undo(&env.run.run).await.unwrap().run;
+    assert_eq!(env.walk_of(&undo).await, RunStatus::WaitingApproval);
+
+    for participant in ["linus", "ada"] {
+        let refused = testkit::approve(&env.engine, &undo, participant).await;
+        assert!(matches!(refused, Err(EngineError::Refused(Refusal::NotApprover { .. }))), "{participant}");
+    }
+    testkit::approve(&env.engine, &undo, "grace").await.unwrap();
+}
+
+#[tokio::test]
 async fn invalid_user_name_starts_nothing() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     let source = format!(
@@ -470,6 +511,9 @@ async fn declared_rollback_in_prod_needs_its_own_approval() {
     assert_eq!(env.advance().await, RunStatus::WaitingApproval, "the rollback needs an approval");
     assert_eq!(env.writes(), 1, "only the approved change has happened");
     assert!(env.asked().await.pop().unwrap().undo);
+    let handle = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));
+    let canceled = handle.cancel(&env.run.run, "enough").await.unwrap();
+    assert_eq!(canceled, domain::command::CancelResult::RollingBack, "the rollback is completed");
     env.outside.refuses.store(false, Ordering::Relaxed);
     env.approve("grace").await.unwrap();
     assert_eq!(env.advance().await, RunStatus::FailedTerminal);

@@ -48,7 +48,7 @@ fn directory() -> Tenant {
     let mut tenant = Tenant::new("acme".parse().unwrap());
     for (person, user) in [("anna", "U0ANNA"), ("ben", "U0BEN")] {
         let slack = Some(format!("T0SIM:{user}"));
-        tenant.people.insert(person.parse().unwrap(), Person { slack });
+        tenant.people.insert(person.parse().unwrap(), Person { slack, oidc: None });
     }
     tenant
 }

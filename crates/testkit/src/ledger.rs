@@ -238,6 +238,7 @@ pub fn admit_command(owner: &str, request: &str, input: &Value) -> Admit {
         trace: None,
         input: Fingerprint::of(input),
         applied_by: None,
+        shaped_by: domain::Participants::default(),
     }
 }
 
@@ -267,7 +268,12 @@ pub fn plan(works: &[Work]) -> Plan {
 
 pub fn step(id: &str, work: &Work) -> PlannedStep {
     PlannedStep {
-        retry: RetryPolicy { attempts: 3, backoff: Backoff::Exponential { base: BACKOFF }, cap: BACKOFF },
+        retry: RetryPolicy {
+            attempts: 3,
+            once_if_risky: false,
+            backoff: Backoff::Exponential { base: BACKOFF },
+            cap: BACKOFF,
+        },
         rollback: matches!(work, Work::Call(_)).then(|| Undo::Call(call())),
         ..PlannedStep::new(StepId::new(id).unwrap(), work.clone())
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 use domain::{Action, EffectClass, Failure, FieldChange, IdempotencyKey, Reversibility, ToolName};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 /// The action of a step that reads. A tool changes what is different.
@@ -47,6 +47,10 @@ pub struct SetRecord(pub Arc<ExternalRecord>);
 impl Tool for SetRecord {
     fn name(&self) -> ToolName {
         "test.set".parse().unwrap()
+    }
+
+    fn effect_class(&self, _: &Value) -> Option<EffectClass> {
+        Some(EffectClass::CompareAndSet)
     }
 
     async fn observe(&self, _ask: &ProposalRequest<'_>) -> Observed {

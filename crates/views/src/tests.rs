@@ -176,6 +176,7 @@ async fn unknown_outcome_shows_its_failure_code() {
         key: "k".parse().unwrap(),
         action: domain::Digest::ZERO,
         class: domain::EffectClass::NativeKey,
+        destructive: false,
         foreign: false,
     };
     snapshot.view.record.status = domain::RunStatus::Paused;

@@ -6,8 +6,9 @@ use domain::cron::InvalidCron;
 use domain::id::InvalidId;
 use domain::json::InvalidJson;
 use domain::plan::STEPS_MAX;
+use domain::schedule::TOTAL_MAX;
 use domain::time::InvalidMillis;
-use domain::{StepId, WorkflowName};
+use domain::{Millis, StepId, WorkflowName};
 
 use crate::expression::ExpressionCompileError;
 use crate::parse::EXPRESSIONS_MAX;
@@ -173,6 +174,10 @@ pub enum ParseErrorKind {
     EventNotLiteral,
     #[error("`base` requires `backoff: exponential`; add it or remove `base`")]
     BaseUnused,
+    #[error(
+        "the delays of `retry` take {total} together; the maximum is {TOTAL_MAX}; reduce `attempts` or `cap`"
+    )]
+    DelaysTooLong { total: Millis },
     #[error("the workflow has more than {EXPRESSIONS_MAX} expressions; split it into several workflows")]
     TooManyExpressions,
     #[error(transparent)]

@@ -88,13 +88,14 @@ fn workflow() -> ReferenceTable {
 
 const ENVIRONMENT: &str = "The environment. The default is the strictest one.";
 const VALIDATION: &str = "The actions that need approval even if policy allows them: every action, the first of each \
-                          phase, actions of critical steps, or the last action. `final_only` requires a low blast radius \
-                          in every step. Validation can only make policy stricter.";
+                          phase, actions of critical steps, or the last action. With `auto_approve`, `critical_only` \
+                          includes every other action that `auto_approve` does not cover. `final_only` requires a low \
+                          blast radius in every step. Validation can only make policy stricter.";
 const CONCURRENCY: &str = "At most one active run for each key. A string is the `key`.";
 const SAMPLE: &str =
     "A sample input. The console fills its forms with it. Expressions in it are not evaluated.";
 const AUTO_APPROVE: &str = "The minimum `confidence` at which `validation` requires no approval. It never applies in prod, to \
-                            a high blast radius, or if policy requires approval.";
+                            a critical step, to a high blast radius, or if policy requires approval.";
 
 fn approval() -> ReferenceTable {
     let length = length(APPROVAL_TIMEOUT_MIN, APPROVAL_TIMEOUT_MAX);
@@ -233,7 +234,7 @@ fn step() -> ReferenceTable {
                 "critical",
                 "`true` or `false`",
                 code("false"),
-                "Whether `critical_only` requires approval for it.",
+                "Whether `critical_only` requires approval for it. `auto_approve` never covers it.",
             ),
             optional(
                 "phase",
@@ -261,12 +262,13 @@ fn retry() -> ReferenceTable {
     let default = RetryPolicy::default();
     ReferenceTable {
         title: "`retry`",
-        description: "A longer delay that the external system requests (`Retry-After`) takes precedence, up to an hour.",
+        description: "A longer delay that the external system requests (`Retry-After`) takes precedence, up to an hour. \
+                      The delays together take at most 24 hours.",
         fields: vec![
             optional(
                 "attempts",
                 format!("1 to {ATTEMPTS_MAX}"),
-                code(default.attempts),
+                format!("{}; 1 for an opaque or destructive action", code(default.attempts)),
                 "The total number of attempts.",
             ),
             optional(

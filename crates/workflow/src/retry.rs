@@ -1,7 +1,7 @@
 //! `retry`: the number of attempts and the delays between them.
 
 use domain::Millis;
-use domain::schedule::{ATTEMPTS_MAX, Backoff, RetryPolicy, TABLE};
+use domain::schedule::{ATTEMPTS_MAX, Backoff, RetryPolicy, TABLE, TOTAL_MAX};
 use strum::{EnumString, VariantNames};
 
 use crate::error::{ParseErrorKind, WorkflowError};
@@ -30,11 +30,16 @@ pub(crate) fn retry(node: &Node) -> Result<RetryPolicy, WorkflowError> {
     let default = RetryPolicy::default();
     let attempts = fields.get("attempts").map(|node| integer(node, "`attempts`", 1..=ATTEMPTS_MAX));
     let cap = fields.get("cap").map(|node| duration(node, "`cap`", DELAY_MIN..=DELAY_MAX));
-    Ok(RetryPolicy {
+    let policy = RetryPolicy {
+        once_if_risky: attempts.is_none(),
         attempts: attempts.transpose()?.unwrap_or(default.attempts),
         backoff: backoff(&fields)?,
         cap: cap.transpose()?.unwrap_or(default.cap),
-    })
+    };
+    match policy.total() {
+        total if total > TOTAL_MAX => Err(WorkflowError::of(node, ParseErrorKind::DelaysTooLong { total })),
+        _ => Ok(policy),
+    }
 }
 
 fn backoff(fields: &Fields<'_>) -> Result<Backoff, WorkflowError> {

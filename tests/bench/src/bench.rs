@@ -293,6 +293,7 @@ impl Bench {
             input: json!({}),
             by: Initiator::new(Cause::System, "bench"),
             applied_by: None,
+            shaped_by: domain::Participants::default(),
         })
     }
 

@@ -77,7 +77,7 @@ impl ExternalSystems {
 pub(crate) fn tenant_of(tenant: TenantId) -> Result<Tenant, String> {
     let mut tenant = Tenant::new(tenant);
     let person = PersonId::new(SECOND_PERSON).map_err(|error| error.to_string())?;
-    tenant.people.insert(person, Person { slack: Some(format!("{TEAM}:{SLACK_USER}")) });
+    tenant.people.insert(person, Person { slack: Some(format!("{TEAM}:{SLACK_USER}")), oidc: None });
     Ok(tenant)
 }
 

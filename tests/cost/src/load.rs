@@ -244,6 +244,7 @@ impl TestEnv {
             input: json!({}),
             by: Initiator::new(Cause::System, "cost"),
             applied_by: None,
+            shaped_by: domain::Participants::default(),
         })
     }
 }

@@ -275,6 +275,7 @@ impl TestEnv {
             input,
             by: Initiator::new(Cause::System, "e2e"),
             applied_by: None,
+            shaped_by: domain::Participants::default(),
         };
         let engine = self.engine(ago).await;
         Box::pin(engine.admission().start(request)).await.unwrap().run
@@ -375,7 +376,9 @@ fn routes(name: &str) -> Vec<(String, String)> {
 fn directory() -> Tenant {
     let mut tenant = Tenant::new(TENANT.parse().unwrap());
     for (person, user) in [("ada", "U0ADA"), ("grace", "U0GRACE")] {
-        tenant.people.insert(person.parse().unwrap(), Person { slack: Some(format!("T0SIM:{user}")) });
+        tenant
+            .people
+            .insert(person.parse().unwrap(), Person { slack: Some(format!("T0SIM:{user}")), oidc: None });
     }
     tenant
 }

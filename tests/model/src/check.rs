@@ -1,20 +1,34 @@
 //! Explores a configuration completely. The search is breadth first on one thread, so that two checks of the
 //! same configuration give the same result, with the shortest traces.
 
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::panic::resume_unwind;
 use std::thread::sleep;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use stateright::{Checker, Expectation, Model, Path};
-
-use crate::action::Action;
-use crate::config::Config;
-use crate::model::Protocol;
-use crate::state::State;
 
 /// Short, so that tiny configurations finish without a noticeable wait.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The configuration of a model: the whole input of a check.
+pub(crate) trait Explorable: Serialize {
+    type Model: Model<State: Clone + PartialEq + Hash + Send + Sync + 'static, Action: Clone + PartialEq + Debug>
+        + Send
+        + Sync
+        + 'static;
+
+    /// The name in reports.
+    fn name(&self) -> &'static str;
+
+    /// The size, for a table.
+    fn size(&self) -> String;
+
+    fn model(&self) -> Self::Model;
+}
 
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -34,8 +48,9 @@ pub struct Violation {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckResult {
-    #[serde(flatten)]
-    pub config: Config,
+    pub name: &'static str,
+    pub size: String,
+    pub config: Value,
     pub unique_states: usize,
     /// The longest trace, in states.
     pub max_depth: usize,
@@ -45,7 +60,7 @@ pub struct CheckResult {
 }
 
 /// Explores every state of the configuration.
-pub fn check(config: &Config, on_progress: &mut dyn FnMut(Progress)) -> CheckResult {
+pub(crate) fn check<C: Explorable>(config: &C, on_progress: &mut dyn FnMut(Progress)) -> CheckResult {
     let checker = explore(config, None, on_progress);
     let mut violations = Vec::new();
     let mut reached = Vec::new();
@@ -55,12 +70,14 @@ pub fn check(config: &Config, on_progress: &mut dyn FnMut(Progress)) -> CheckRes
             (Expectation::Sometimes, Some(_)) => reached.push(property.name),
             (Expectation::Always | Expectation::Eventually, Some(path)) => {
                 let trace = shortest(config, property.name, describe(path), on_progress);
-                violations.push(Violation { config: config.name, property: property.name, trace });
+                violations.push(Violation { config: config.name(), property: property.name, trace });
             }
         }
     }
     CheckResult {
-        config: config.clone(),
+        name: config.name(),
+        size: config.size(),
+        config: json!(config),
         unique_states: checker.unique_state_count(),
         max_depth: checker.max_depth(),
         violations,
@@ -70,8 +87,8 @@ pub fn check(config: &Config, on_progress: &mut dyn FnMut(Progress)) -> CheckRes
 
 /// The checker keeps the last counter-example of a block of states. Repeating the search with a smaller depth
 /// until it finds none leaves the shortest.
-fn shortest(
-    config: &Config,
+fn shortest<C: Explorable>(
+    config: &C,
     property: &'static str,
     mut trace: Vec<String>,
     on_progress: &mut dyn FnMut(Progress),
@@ -83,24 +100,24 @@ fn shortest(
     trace
 }
 
-fn describe(path: Path<State, Action>) -> Vec<String> {
+fn describe<S, A: Debug>(path: Path<S, A>) -> Vec<String> {
     path.into_actions().iter().map(|action| format!("{action:?}")).collect()
 }
 
 /// Visits every state, or every state below a given depth. The first state has depth one.
-fn explore(
-    config: &Config,
+fn explore<C: Explorable>(
+    config: &C,
     depth_max: Option<usize>,
     on_progress: &mut dyn FnMut(Progress),
-) -> impl Checker<Protocol> + use<> {
-    let mut builder = Protocol(config.clone()).checker();
+) -> impl Checker<C::Model> + use<C> {
+    let mut builder = config.model().checker();
     if let Some(depth_max) = depth_max {
         builder = builder.target_max_depth(depth_max);
     }
     let mut checker = builder.spawn_bfs();
     for thread in checker.handles() {
         while !thread.is_finished() {
-            on_progress(progress(config, &checker));
+            on_progress(progress::<C>(config.name(), &checker));
             sleep(POLL_INTERVAL);
         }
         // A panic is a bug of the model; it must not look like a configuration without violations.
@@ -109,8 +126,8 @@ fn explore(
     checker
 }
 
-fn progress(config: &Config, checker: &impl Checker<Protocol>) -> Progress {
-    Progress { config: config.name, unique_states: checker.unique_state_count(), depth: checker.max_depth() }
+fn progress<C: Explorable>(config: &'static str, checker: &impl Checker<C::Model>) -> Progress {
+    Progress { config, unique_states: checker.unique_state_count(), depth: checker.max_depth() }
 }
 
 #[cfg(test)]
@@ -138,7 +155,7 @@ mod tests {
     #[test]
     fn a_violation_has_the_shortest_trace() {
         let experiment = experiment(Mutant::MessageDeletedBeforeCommit);
-        let checked = check(&experiment.config.with_mutant(experiment.mutant), &mut |_| {});
+        let checked = check(&experiment.mutated, &mut |_| {});
         let lost = checked.violations.iter().find(|violation| violation.property == experiment.expected);
         assert_eq!(lost.map(|violation| violation.trace.len()), Some(2), "receive the message and crash");
     }

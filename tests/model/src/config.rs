@@ -8,7 +8,7 @@ use crate::state::{STEPS_MAX, WORKERS_MAX};
 /// The effect class of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Class {
+pub(crate) enum Class {
     /// Has no effect, hence no receipt.
     ReadOnly,
     /// The service stores the idempotency key and answers a repetition without acting.
@@ -23,7 +23,7 @@ pub enum Class {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub(crate) enum Step {
     /// A tool call.
     Act(Class),
     /// A wait for an event or an approval, with a time-out.
@@ -33,7 +33,7 @@ pub enum Step {
 /// How often each fault, and each decision of a person, may still happen. Progress never depends on a budget:
 /// a crashed worker's lease expires and its message returns without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct Budget {
+pub(crate) struct Budget {
     /// A process crashes and loses its memory.
     pub crashes: u8,
     /// A lease expires while its holder is alive: frozen, slow, or with a wrong clock.
@@ -52,7 +52,7 @@ pub struct Budget {
 
 /// A rule removed from the protocol. Each is one branch in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
+pub(crate) enum Mutant {
     /// A worker's commit is accepted with any fence.
     NoFenceOnCommit,
     /// A claim writes no receipt.
@@ -76,7 +76,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    pub const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::NoFenceOnCommit,
         Self::NoIntent,
         Self::KeyPerAttempt,
@@ -90,7 +90,7 @@ impl Mutant {
     ];
 
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::NoFenceOnCommit => "no fence on commit",
             Self::NoIntent => "no intent",
@@ -107,7 +107,7 @@ impl Mutant {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Config {
+pub(crate) struct Config {
     /// The name in reports.
     pub name: &'static str,
     pub workers: u8,
@@ -124,18 +124,18 @@ impl Config {
     /// # Panics
     /// If the configuration does not fit into a state.
     #[must_use]
-    pub fn new(name: &'static str, workers: u8, steps: &'static [Step], budget: Budget) -> Self {
+    pub(crate) fn new(name: &'static str, workers: u8, steps: &'static [Step], budget: Budget) -> Self {
         assert!(usize::from(workers) <= WORKERS_MAX && steps.len() <= STEPS_MAX);
         Self { name, workers, steps, budget, cancel: false, mutant: None }
     }
 
     #[must_use]
-    pub fn with_cancel(self) -> Self {
+    pub(crate) fn with_cancel(self) -> Self {
         Self { cancel: true, ..self }
     }
 
     #[must_use]
-    pub fn with_mutant(self, mutant: Mutant) -> Self {
+    pub(crate) fn with_mutant(self, mutant: Mutant) -> Self {
         Self { mutant: Some(mutant), ..self }
     }
 

@@ -1,4 +1,7 @@
-//! An exhaustively explored model of the protocol: no run is lost, and no effect happens twice.
+//! Two exhaustively explored models. [`World::Protocol`]: no run is lost, and no effect happens twice.
+//! [`World::Governance`]: no effect happens without the approvals that it needs; see `governance`.
+//!
+//! # The protocol
 //!
 //! **Modelled.** One run of up to three steps in one ledger; an at-least-once queue; workers that receive,
 //! claim, perform, commit and delete; an external service; an approver and a timer that race for a wait; an
@@ -17,8 +20,8 @@
 //! - *Receiving a message and leaving it.* It changes nothing, so it is not an action.
 //! - *The identity of workers.* Workers are interchangeable. A state stores them sorted, so permutations of
 //!   the same workers are one state.
-//! - *Policy, approval contents, the event chain, payloads.* They decide which action is proposed; the model
-//!   covers what happens to a proposed action.
+//! - *Policy, approval contents, the event chain, payloads.* They decide which action is proposed; this model
+//!   covers what happens to a proposed action, and `governance` covers policy and approvals.
 //!
 //! Every action consumes something (a stage, a message, a request, a part of the budget), so every trace
 //! ends. "No run is lost" is therefore a property of single states: where no further action is certain to
@@ -34,6 +37,7 @@ mod action;
 mod actors;
 mod check;
 mod config;
+mod governance;
 mod ledger;
 mod model;
 mod properties;
@@ -43,7 +47,26 @@ mod state;
 mod variants;
 mod worker;
 
-pub use check::{CheckResult, Progress, Violation, check};
-pub use config::{Budget, Class, Config, Mutant, Step};
-pub use report::{MutantReport, PropertyReport, Report, UNIQUE_STATES_MIN, check_mutant};
-pub use variants::{Experiment, Variant, ci_variant, experiment, long_variant, small_variant};
+pub use check::{CheckResult, Progress, Violation};
+pub use report::{MutantReport, Note, PropertyReport, Report};
+
+/// What is modelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum World {
+    /// Leases, fences, receipts and messages.
+    #[default]
+    Protocol,
+    /// Policy, approvals and separation of duties.
+    Governance,
+}
+
+/// Explores the configurations for CI, or the long ones too, and checks the mutants.
+pub fn run(world: World, long: bool, on_note: &mut dyn FnMut(Note<'_>)) -> Report {
+    match world {
+        World::Protocol => {
+            let variant = if long { variants::long_variant() } else { variants::ci_variant() };
+            report::run(&variant, &config::Mutant::ALL.map(variants::experiment), on_note)
+        }
+        World::Governance => governance::run(long, on_note),
+    }
+}

@@ -1,22 +1,23 @@
-//! `countersign-model [--json] [--long]`: explores the configurations and checks the mutants. Progress goes to
-//! standard error, the report to standard output. The exit status is 0 only if every invariant holds, every
+//! `countersign-model [--json] [--long] [--world WORLD]`: explores the configurations and checks the mutants. Progress
+//! goes to standard error, the report to standard output. The exit status is 0 only if every invariant holds, every
 //! situation was reached and every mutant was caught.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use countersign_model::{
-    CheckResult, Config, Mutant, MutantReport, Progress, PropertyReport, Report, UNIQUE_STATES_MIN, Variant,
-    Violation, check, check_mutant, ci_variant, long_variant,
+    CheckResult, MutantReport, Note, Progress, PropertyReport, Report, Violation, World, run,
 };
 
 const HELP: &str = "\
-Explore the model of the protocol exhaustively, and check that every mutant is caught.
+Explore a model exhaustively, and check that every mutant is caught.
 
-Usage: countersign-model [--json] [--long]
+Usage: countersign-model [--json] [--long] [--world WORLD]
 
-  --json  Print the report as one JSON object on standard output
-  --long  Also explore the long configurations
+  --json         Print the report as one JSON object on standard output
+  --long         Also explore the long configurations
+  --world WORLD  What to model: `protocol` (leases, fences and receipts; the default)
+                 or `governance` (policy, approvals and separation of duties)
 ";
 /// The interval between progress lines.
 const TICK: Duration = Duration::from_secs(1);
@@ -25,6 +26,7 @@ const TICK: Duration = Duration::from_secs(1);
 struct Options {
     json: bool,
     long: bool,
+    world: World,
 }
 
 fn main() -> ExitCode {
@@ -32,7 +34,11 @@ fn main() -> ExitCode {
         eprint!("{HELP}");
         return ExitCode::from(2);
     };
-    let report = run(&if options.long { long_variant() } else { ci_variant() });
+    let mut log = ProgressLog::new();
+    let report = run(options.world, options.long, &mut |note| match note {
+        Note::Progress(progress) => log.progress(progress),
+        Note::Checked(checked) => log.result(checked),
+    });
     if options.json {
         eprint!("{}", tables(&report));
         println!("{:#}", serde_json::json!(report));
@@ -42,28 +48,25 @@ fn main() -> ExitCode {
     if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn options(arguments: impl Iterator<Item = String>) -> Option<Options> {
+fn options(mut arguments: impl Iterator<Item = String>) -> Option<Options> {
     let mut options = Options::default();
-    for argument in arguments {
+    while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--json" => options.json = true,
             "--long" => options.long = true,
+            "--world" => options.world = world(&arguments.next()?)?,
             _ => return None,
         }
     }
     Some(options)
 }
 
-fn run(variant: &Variant) -> Report {
-    let mut log = ProgressLog::new();
-    let configs = variant.configs.iter().map(|config| {
-        let checked = check(config, &mut |progress| log.progress(progress));
-        log.result(&checked);
-        checked
-    });
-    let configs = configs.collect();
-    let mutants = Mutant::ALL.map(|mutant| check_mutant(mutant, &mut |progress| log.progress(progress)));
-    Report::new(variant, configs, mutants.to_vec())
+fn world(name: &str) -> Option<World> {
+    match name {
+        "protocol" => Some(World::Protocol),
+        "governance" => Some(World::Governance),
+        _ => None,
+    }
 }
 
 /// Prints a progress line at most once per tick.
@@ -88,8 +91,8 @@ impl ProgressLog {
     }
 
     fn result(&mut self, checked: &CheckResult) {
-        let CheckResult { config, unique_states, max_depth, violations, .. } = checked;
-        let (name, broken) = (config.name, violations.len());
+        let CheckResult { name, unique_states, max_depth, violations, .. } = checked;
+        let broken = violations.len();
         let seconds = self.seconds();
         eprintln!("{seconds:>6.1} s  {name}: {unique_states} states, depth {max_depth}, {broken} violations");
         self.logged_at = Instant::now();
@@ -106,14 +109,10 @@ fn tables(report: &Report) -> String {
 }
 
 fn configs(report: &Report) -> String {
-    let head = format!(
-        "\n{:<24} {:>7} {:>7} {:>10} {:>6}\n",
-        "configuration", "workers", "crashes", "states", "depth"
-    );
+    let head = format!("\n{:<28} {:<22} {:>10} {:>6}\n", "configuration", "size", "states", "depth");
     let row = |checked: &CheckResult| {
-        let CheckResult { config: Config { name, workers, budget, .. }, unique_states, max_depth, .. } =
-            checked;
-        format!("{name:<24} {workers:>7} {:>7} {unique_states:>10} {max_depth:>6}\n", budget.crashes)
+        let CheckResult { name, size, unique_states, max_depth, .. } = checked;
+        format!("{name:<28} {size:<22} {unique_states:>10} {max_depth:>6}\n")
     };
     head + &report.configs.iter().map(row).collect::<String>()
 }
@@ -147,9 +146,9 @@ fn violations(report: &Report) -> String {
 }
 
 fn summary(report: &Report) -> String {
-    let Report { unique_states, violations, mutants_as_expected, mutants, .. } = report;
+    let Report { unique_states, unique_states_min, violations, mutants_as_expected, mutants, .. } = report;
     format!(
-        "\n{unique_states} unique states (minimum {UNIQUE_STATES_MIN}), {violations} violations, \
+        "\n{unique_states} unique states (minimum {unique_states_min}), {violations} violations, \
          {mutants_as_expected} of {mutants} mutants caught as expected\n"
     )
 }

@@ -3,6 +3,7 @@
 use stateright::{Model, Property};
 
 use crate::action::Action;
+use crate::check::Explorable;
 use crate::config::Config;
 use crate::state::State;
 use crate::{actors, properties, service, worker};
@@ -10,6 +11,22 @@ use crate::{actors, properties, service, worker};
 /// A configuration as a stateright model.
 #[derive(Clone, Debug)]
 pub(crate) struct Protocol(pub Config);
+
+impl Explorable for Config {
+    type Model = Protocol;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn size(&self) -> String {
+        format!("{} workers, {} crashes", self.workers, self.budget.crashes)
+    }
+
+    fn model(&self) -> Protocol {
+        Protocol(self.clone())
+    }
+}
 
 impl Model for Protocol {
     type State = State;

@@ -1,15 +1,10 @@
 //! The report over all configurations and mutants, and its verdict.
 
 use serde::Serialize;
-use stateright::Expectation;
+use stateright::{Expectation, Model};
 
-use crate::check::{CheckResult, Progress, Violation, check};
-use crate::config::Mutant;
-use crate::properties;
-use crate::variants::{Variant, experiment};
-
-/// With fewer states the configurations are too small to be meaningful.
-pub const UNIQUE_STATES_MIN: usize = 1_000_000;
+use crate::check::{CheckResult, Explorable, Progress, Violation, check};
+use crate::variants::{Experiment, Variant};
 
 /// A property over all configurations of a variant.
 #[derive(Clone, Debug, Serialize)]
@@ -24,8 +19,6 @@ pub struct PropertyReport {
 #[derive(Clone, Debug, Serialize)]
 pub struct MutantReport {
     pub name: &'static str,
-    pub workers: u8,
-    pub crashes: u8,
     /// States of the configuration with the mutant.
     pub unique_states: usize,
     /// The invariant that the mutant must violate.
@@ -50,12 +43,10 @@ pub struct Report {
     pub variant: &'static str,
     /// The sum over all configurations.
     pub unique_states: usize,
+    /// With fewer states the configurations are too small to be meaningful.
+    pub unique_states_min: usize,
     /// The longest trace of any configuration, in states.
     pub max_depth: usize,
-    /// The smallest number of workers of any configuration.
-    pub workers: u8,
-    /// The smallest crash budget of any configuration.
-    pub crashes: u8,
     pub properties: Vec<PropertyReport>,
     pub violations: usize,
     pub violation_reports: Vec<Violation>,
@@ -66,15 +57,18 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(variant: &Variant, configs: Vec<CheckResult>, mutant_reports: Vec<MutantReport>) -> Self {
+    pub(crate) fn new<C: Explorable>(
+        variant: &Variant<C>,
+        configs: Vec<CheckResult>,
+        mutant_reports: Vec<MutantReport>,
+    ) -> Self {
         let violation_reports: Vec<_> = configs.iter().flat_map(|config| config.violations.clone()).collect();
         Self {
             variant: variant.name,
             unique_states: configs.iter().map(|config| config.unique_states).sum(),
+            unique_states_min: variant.unique_states_min,
             max_depth: configs.iter().map(|config| config.max_depth).max().unwrap_or(0),
-            workers: configs.iter().map(|checked| checked.config.workers).min().unwrap_or(0),
-            crashes: configs.iter().map(|checked| checked.config.budget.crashes).min().unwrap_or(0),
-            properties: properties_over(&configs),
+            properties: properties_over(variant, &configs),
             violations: violation_reports.len(),
             violation_reports,
             mutants: mutant_reports.len(),
@@ -88,12 +82,13 @@ impl Report {
     /// were large enough.
     pub fn passed(&self) -> bool {
         self.properties.iter().all(|property| property.holds)
-            && self.mutants_as_expected == Mutant::ALL.len()
-            && self.unique_states >= UNIQUE_STATES_MIN
+            && self.mutants > 0
+            && self.mutants_as_expected == self.mutants
+            && self.unique_states >= self.unique_states_min
     }
 }
 
-fn properties_over(configs: &[CheckResult]) -> Vec<PropertyReport> {
+fn properties_over<C: Explorable>(variant: &Variant<C>, configs: &[CheckResult]) -> Vec<PropertyReport> {
     let property = |(name, expectation)| match expectation {
         Expectation::Sometimes => {
             let holds = configs.iter().any(|config| config.reached.contains(&name));
@@ -105,22 +100,47 @@ fn properties_over(configs: &[CheckResult]) -> Vec<PropertyReport> {
             PropertyReport { name, kind: "always", holds }
         }
     };
-    properties::all().into_iter().map(|each| (each.name, each.expectation)).map(property).collect()
+    let all = variant.configs.first().map(|config| config.model().properties()).unwrap_or_default();
+    all.into_iter().map(|each| (each.name, each.expectation)).map(property).collect()
 }
 
-/// Checks the mutant's configuration with and without the mutant.
-pub fn check_mutant(mutant: Mutant, on_progress: &mut dyn FnMut(Progress)) -> MutantReport {
-    let experiment = experiment(mutant);
+/// Something that happens during a run of the program.
+#[derive(Clone, Copy, Debug)]
+pub enum Note<'a> {
+    Progress(Progress),
+    Checked(&'a CheckResult),
+}
+
+/// Checks every configuration of the variant and every mutant.
+pub(crate) fn run<C: Explorable>(
+    variant: &Variant<C>,
+    experiments: &[Experiment<C>],
+    on_note: &mut dyn FnMut(Note<'_>),
+) -> Report {
+    let configs = variant.configs.iter().map(|config| {
+        let checked = check(config, &mut |progress| on_note(Note::Progress(progress)));
+        on_note(Note::Checked(&checked));
+        checked
+    });
+    let configs = configs.collect();
+    let mutant = |experiment| check_mutant(experiment, &mut |progress| on_note(Note::Progress(progress)));
+    let mutants = experiments.iter().map(mutant).collect();
+    Report::new(variant, configs, mutants)
+}
+
+/// Checks a mutant's configuration with and without the mutant.
+pub(crate) fn check_mutant<C: Explorable>(
+    experiment: &Experiment<C>,
+    on_progress: &mut dyn FnMut(Progress),
+) -> MutantReport {
     let whole = check(&experiment.config, on_progress);
-    let mutated = check(&experiment.config.clone().with_mutant(mutant), on_progress);
+    let mutated = check(&experiment.mutated, on_progress);
     let is_expected = |violation: &&Violation| violation.property == experiment.expected;
     let expected = mutated.violations.iter().find(is_expected);
     let caught = expected.or(mutated.violations.first());
     let trace = caught.map(|violation| violation.trace.clone()).unwrap_or_default();
     MutantReport {
-        name: mutant.name(),
-        workers: mutated.config.workers,
-        crashes: mutated.config.budget.crashes,
+        name: experiment.config.name(),
         unique_states: mutated.unique_states,
         expected: experiment.expected,
         caught_by: caught.map(|violation| violation.property),
@@ -133,10 +153,11 @@ pub fn check_mutant(mutant: Mutant, on_progress: &mut dyn FnMut(Progress)) -> Mu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variants::small_variant;
+    use crate::config::Mutant;
+    use crate::variants::{experiment, small_variant};
 
     fn assert_caught(mutant: Mutant) {
-        let report = check_mutant(mutant, &mut |_| {});
+        let report = check_mutant(&experiment(mutant), &mut |_| {});
         assert!(report.is_as_expected(), "{report:#?}");
     }
 

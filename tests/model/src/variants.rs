@@ -27,26 +27,31 @@ const FREEZE: Budget = Budget { early_expiries: 1, ..NO_FAULTS };
 const TIME_OUT: Budget = Budget { time_outs: 1, ..NO_FAULTS };
 const TWO_CRASHES_AND_FREEZE: Budget = Budget { crashes: 2, ..FREEZE };
 
+/// With fewer states the configurations are too small to be meaningful.
+const UNIQUE_STATES_MIN: usize = 1_000_000;
+
 /// Configurations that are checked together.
 #[derive(Clone, Debug)]
-pub struct Variant {
+pub(crate) struct Variant<C> {
     pub name: &'static str,
-    pub configs: Vec<Config>,
+    pub unique_states_min: usize,
+    pub configs: Vec<C>,
 }
 
 /// A few thousand states, for a fast test.
-pub fn small_variant() -> Variant {
+#[cfg(test)]
+pub(crate) fn small_variant() -> Variant<Config> {
     let configs = vec![
         Config::new("look-up, frozen worker", 2, &[LOOK_UP], FREEZE).with_cancel(),
         Config::new("two crashes, two steps", 2, &[NATIVE_KEY, COMPARE_AND_SET], TWO_CRASHES),
         Config::new("one crash, wait", 2, &[READ, Step::Wait, OPAQUE], ONE_CRASH),
     ];
-    Variant { name: "small", configs }
+    Variant { name: "small", unique_states_min: UNIQUE_STATES_MIN, configs }
 }
 
 /// The configurations for every push: three workers with two crashes in each. The first is the largest and has
 /// the longest recovery from a crash; the others cover one class or one race each.
-pub fn ci_variant() -> Variant {
+pub(crate) fn ci_variant() -> Variant<Config> {
     let timed_out = Budget { time_outs: 1, ..TWO_CRASHES_AND_FREEZE };
     let refused = Budget { refusals: 1, ..TWO_CRASHES_AND_FREEZE };
     let reply_lost = Budget { lost_replies: 1, ..TWO_CRASHES };
@@ -58,11 +63,11 @@ pub fn ci_variant() -> Variant {
         Config::new("two steps", 3, &[LOOK_UP, NATIVE_KEY], Budget { duplicates: 1, ..reply_lost }),
         Config::new("wait", 3, &[READ, Step::Wait, NATIVE_KEY], TWO_CRASHES).with_cancel(),
     ];
-    Variant { name: "ci", configs }
+    Variant { name: "ci", unique_states_min: UNIQUE_STATES_MIN, configs }
 }
 
 /// The CI configurations, and others with more faults at once or longer runs.
-pub fn long_variant() -> Variant {
+pub(crate) fn long_variant() -> Variant<Config> {
     let timed_out = Budget { time_outs: 1, ..TWO_CRASHES_AND_FREEZE };
     let directed = Budget { directives: 1, ..TWO_CRASHES };
     let reply_lost = Budget { lost_replies: 1, ..TWO_CRASHES };
@@ -88,20 +93,20 @@ pub fn long_variant() -> Variant {
         Config::new("two person decisions", 3, &[OPAQUE], Budget { directives: 2, ..timed_out })
             .with_cancel(),
     ]);
-    Variant { name: "long", configs }
+    Variant { name: "long", unique_states_min: UNIQUE_STATES_MIN, configs }
 }
 
-/// A mutant, its configuration, and the invariant that it must violate there.
+/// A configuration with and without a mutant, and the invariant that the mutant must violate there.
 #[derive(Clone, Debug)]
-pub struct Experiment {
-    pub mutant: Mutant,
-    pub config: Config,
+pub(crate) struct Experiment<C> {
+    pub config: C,
+    pub mutated: C,
     /// The invariant that the removed rule protects.
     pub expected: &'static str,
 }
 
 /// The smallest configuration in which the mutant violates its invariant.
-pub fn experiment(mutant: Mutant) -> Experiment {
+pub(crate) fn experiment(mutant: Mutant) -> Experiment<Config> {
     use properties as invariant;
     let (workers, steps, budget, expected): (u8, &'static [Step], Budget, &str) = match mutant {
         Mutant::NoFenceOnCommit => (2, &[NATIVE_KEY], FREEZE, invariant::STEP_ENDS_ONCE),
@@ -119,6 +124,6 @@ pub fn experiment(mutant: Mutant) -> Experiment {
         Mutant::RetryOnUnknownOutcome => (1, &[OPAQUE], TIME_OUT, invariant::OPAQUE_AT_MOST_ONCE),
     };
     let config = Config::new(mutant.name(), workers, steps, budget);
-    let cancel = mutant == Mutant::UnguardedCancel;
-    Experiment { mutant, config: Config { cancel, ..config }, expected }
+    let config = Config { cancel: mutant == Mutant::UnguardedCancel, ..config };
+    Experiment { mutated: config.clone().with_mutant(mutant), config, expected }
 }

@@ -114,7 +114,9 @@ impl<S: Store> Authenticator<S> {
         }
         let token = bearer(headers).ok_or_else(ApiError::unauthenticated)?;
         match &self.oidc {
-            Some(oidc) if !PresentedKey::has_prefix(token) => oidc.caller(token, self.engine.now()).await,
+            Some(oidc) if !PresentedKey::has_prefix(token) => {
+                self.named_by_directory(oidc.caller(token, self.engine.now()).await?).await
+            }
             _ => key::caller(&self.engine, token).await,
         }
     }
@@ -132,9 +134,22 @@ impl<S: Store> Authenticator<S> {
         let session = session.ok_or_else(ApiError::unauthenticated)?;
         let caller = match &session.origin {
             SessionOrigin::Key(key) => key::session_caller(&self.engine, &session.tenant, key).await?,
-            SessionOrigin::Token(claims) => claims.caller(&session.tenant),
+            SessionOrigin::Token(claims) => self.named_by_directory(claims.caller(&session.tenant)).await?,
         };
         Ok((caller, session))
+    }
+
+    /// The caller under the name that the tenant's directory has for the subject of the token. A name that the directory
+    /// assigns to another subject is refused: the provider may let users change the claim with the name.
+    async fn named_by_directory(&self, caller: Caller) -> Result<Caller, ApiError> {
+        let tenant = self.engine.governance().tenant(&caller.tenant).await?;
+        match tenant.token_person(&caller.credential) {
+            Some(person) => Ok(Caller { person: person.clone(), ..caller }),
+            None if tenant.people.get(&caller.person).is_some_and(|person| person.oidc.is_some()) => {
+                Err(oidc::refused("the directory assigns the name to another subject"))
+            }
+            None => Ok(caller),
+        }
     }
 
     /// A session on the API may only read, because any page can make a browser send the cookie.

@@ -119,7 +119,7 @@ pub(crate) fn credential(name: &str) -> Option<String> {
 pub(crate) fn sample_tenant(tenant: TenantId) -> Result<Tenant, CliError> {
     let mut record = Tenant::new(tenant);
     for (name, user) in PEOPLE {
-        let person = domain::tenant::Person { slack: Some(format!("{TEAM}:{user}")) };
+        let person = domain::tenant::Person { slack: Some(format!("{TEAM}:{user}")), oidc: None };
         record.people.insert(PersonId::new(name)?, person);
     }
     let on_call = ["grace", "ben"].into_iter().map(PersonId::new).collect::<Result<_, _>>()?;

@@ -32,6 +32,8 @@ pub struct Admit {
     pub input: Fingerprint,
     /// The user who applied the version of the workflow, if one did.
     pub applied_by: Option<PersonId>,
+    /// The users who shaped the run that this run undoes; none for any other run.
+    pub shaped_by: Participants,
 }
 
 /// The first commit of a run. Only the ledger can refuse it, if the run exists.
@@ -65,6 +67,7 @@ fn first_record(command: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
             record: command.record.clone(),
             requester: participant::user(&stamp.by),
             applied_by: command.applied_by.clone(),
+            shaped_by: command.shaped_by.clone(),
         },
         trace: command.trace,
         status: RunStatus::Queued,

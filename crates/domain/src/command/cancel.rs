@@ -1,8 +1,8 @@
 //! Cancel: a user stops the run.
 //!
 //! A run whose step is not leased stops at once. A leased step may be performing its effect, so there the request is
-//! stored. It takes effect before the intent is written; after that, the action finishes and is rolled back. A canceled
-//! run therefore hides no effect.
+//! stored. It takes effect before the intent is written; after that, the action finishes and is rolled back. A rollback
+//! in progress is completed. A canceled run therefore hides no effect.
 
 use crate::draft::Draft;
 use crate::event::EventBody;
@@ -29,6 +29,9 @@ pub enum CancelResult {
     Requested,
     /// The run was stopped, or asked to stop, before; nothing changed.
     AlreadyRequested,
+    /// The run is rolling back. Nothing changed: the rollback is completed, and then the run ends. To end it earlier and
+    /// keep the remaining effects, pause the run and cancel it.
+    RollingBack,
 }
 
 impl Command for Cancel {
@@ -44,7 +47,7 @@ impl Command for Cancel {
         match (&draft.record.live, draft.record.status) {
             // A rollback is completed, even while its next action waits for approval.
             (_, status) if draft.record.is_undoing() && status != RunStatus::Paused => {
-                Ok(CancelResult::AlreadyRequested)
+                Ok(CancelResult::RollingBack)
             }
             // A user who cancels a paused run has seen its open effect and accepts the unknown outcome.
             (_, RunStatus::Paused) => ending::cancel_run(draft, self.reason).map(CancelResult::Now),

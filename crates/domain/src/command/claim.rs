@@ -197,7 +197,13 @@ fn matches_authorisation(claim: &Claim, before: &PriorAttempt) -> bool {
 }
 
 fn intent_of(action: &Action) -> Intent {
-    Intent { key: action.key.clone(), action: action.hash(), class: action.class, foreign: false }
+    Intent {
+        key: action.key.clone(),
+        action: action.hash(),
+        class: action.class,
+        destructive: action.destructive,
+        foreign: false,
+    }
 }
 
 /// The intent of `action`, started by another run that has ended.

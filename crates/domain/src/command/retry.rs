@@ -55,7 +55,8 @@ impl Command for Retry {
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<RetryResult, Refusal> {
         let lease = draft.lease(self.fence)?;
-        let exhausted = draft.step()?.retry.is_exhausted_by(lease.attempt);
+        let is_risky = lease.intent.as_ref().is_some_and(Intent::is_risky);
+        let exhausted = draft.step()?.retry.is_exhausted_by_effect(lease.attempt, is_risky);
         let open = lease.intent.is_some() && self.certainty == Certainty::MayHaveHappened;
         if open && (exhausted || is_opaque(&lease)) {
             let unknown = Failure::after(&self.failure, failure::OUTCOME_UNKNOWN);

@@ -12,7 +12,7 @@ use crate::machine::{RunMove, StepMove};
 use crate::payload::{Fingerprint, Payload};
 use crate::plan::OnReject;
 use crate::record::{Live, OperatorRequest, Rejection};
-use crate::refusal::Refusal;
+use crate::refusal::{NotApprover, Refusal};
 use crate::tenant::Tenant;
 
 use super::Command;
@@ -68,20 +68,39 @@ impl Command for RecordVote {
         if *expires_at <= draft.now() {
             return Err(Refusal::ApprovalExpired { approval: id.clone(), at: *expires_at });
         }
-        may_approve(&self.approval, &self.person, &self.tenant)?;
+        self.may_vote(draft, &self.person)?;
         self.count(draft)
     }
 }
 
 impl RecordVote {
+    /// The users who approved and may not vote any more.
+    fn discounted(&self, draft: &Draft<'_>) -> Vec<PersonId> {
+        self.approval.approvers().filter(|person| self.may_vote(draft, person).is_err()).cloned().collect()
+    }
+
     fn is_duplicate(&self) -> bool {
         let last = self.approval.votes.iter().rfind(|vote| vote.person == self.person);
         last.is_some_and(|vote| vote.approve == self.approve)
     }
 
+    /// Refuses a user who may not approve, and one who has shaped the run since the approval was requested.
+    fn may_vote(&self, draft: &Draft<'_>, person: &PersonId) -> Result<(), Refusal> {
+        may_approve(&self.approval, person, &self.tenant)?;
+        match draft.record.all_participants(draft.plan.author.as_ref()).role_of(person) {
+            Some(role) => Err(Refusal::NotApprover {
+                approval: self.approval.id.clone(),
+                person: person.clone(),
+                why: NotApprover::Participant(role),
+            }),
+            None => Ok(()),
+        }
+    }
+
     fn count(self, draft: &mut Draft<'_>) -> Result<VoteResult, Refusal> {
+        let discounted = self.discounted(draft);
         let mut approval = self.approval;
-        let discounted = discount(&mut approval, &self.tenant);
+        approval.votes.retain(|vote| !vote.approve || !discounted.contains(&vote.person));
         let reason = failure::bounded(&self.reason, failure::MESSAGE_CHARS_MAX);
         let vote = Vote {
             person: self.person,
@@ -115,14 +134,6 @@ impl RecordVote {
     }
 }
 
-/// Removes the approvals of users who may not vote any more, and returns those users.
-fn discount(approval: &mut Approval, tenant: &Tenant) -> Vec<PersonId> {
-    let stays = |vote: &Vote| !vote.approve || may_approve(approval, &vote.person, tenant).is_ok();
-    let (votes, gone): (Vec<_>, Vec<_>) = approval.votes.iter().cloned().partition(stays);
-    approval.votes = votes;
-    gone.into_iter().map(|vote| vote.person).collect()
-}
-
 fn approved(
     draft: &mut Draft<'_>,
     approval: &Approval,
@@ -131,7 +142,8 @@ fn approved(
 ) -> Result<Advanced, Refusal> {
     match &approval.subject {
         Subject::Question { .. } => {
-            let output = json!({ "approved": true, "by": vote.person, "reason": vote.reason });
+            // Without the reason: a step that reads it would let its author shape an action and then approve it.
+            let output = json!({ "approved": true, "by": vote.person });
             ending::close_step(draft, gate_output(output), body)
         }
         Subject::Action { .. } => {
@@ -176,9 +188,17 @@ fn rejected(
     let failure =
         Failure::new(failure::APPROVAL_REJECTED, format!("rejected by {}: {}", vote.person, vote.reason));
     match approval.on_reject {
-        OnReject::Fail => ending::fail_with(draft, failure, body),
+        OnReject::Fail => {
+            // A rejected rollback pauses the run, and can be requested again.
+            draft.record.rejected = draft.record.is_undoing().then(|| rejection(vote));
+            ending::fail_with(draft, failure, body)
+        }
         OnReject::Pause => pause(draft, vote, &failure, body),
     }
+}
+
+fn rejection(vote: &Vote) -> Rejection {
+    Rejection { by: vote.person.clone(), at: vote.at, reason: vote.reason.clone() }
 }
 
 /// The step becomes ready again, and the run waits for an operator before it requests another approval.
@@ -191,8 +211,7 @@ fn pause(
     let (attempt, authorised) = (draft.record.live.attempt(), draft.record.live.open().cloned());
     draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised, approved: None })?;
     draft.record_event(body);
-    draft.record.rejected =
-        Some(Rejection { by: vote.person.clone(), at: vote.at, reason: vote.reason.clone() });
+    draft.record.rejected = Some(rejection(vote));
     let request = OperatorRequest {
         by: draft.stamp.by.id.clone(),
         reason: format!("{}: {}", failure.code, failure.message),

@@ -91,7 +91,7 @@ proptest! {
     #[test]
     fn approvers_of_an_effect_did_not_shape_it(scenario in governed_scenario()) {
         let first = || BTreeSet::from([0, 3, 4].map(plans::person));
-        let mut shaped = [first(), first()];
+        let mut shaped = [first(), first(), first()];
         TestEnv::run(&scenario, |env, commit| {
             for intent in intents(commit) {
                 let Some(approval) = intent.approval else { continue };
@@ -102,6 +102,10 @@ proptest! {
             }
             // It shapes what follows. A repeated command changes nothing and has no event.
             let effective = !commit.decision.events.is_empty();
+            if commit.run == 2 && commit.before.is_none() {
+                let original = shaped[0].clone();
+                shaped[2].extend(original);
+            }
             shaped[commit.run].extend(commit.shaped_by.clone().filter(|_| effective));
         });
     }
@@ -122,17 +126,17 @@ proptest! {
 
     #[test]
     fn repeated_request_names_the_rejection_and_the_attempt(scenario in governed_scenario()) {
-        let mut rejected: [Option<StepSeq>; 2] = [None, None];
+        let mut rejected = [None; 3];
         TestEnv::run(&scenario, |env, commit| {
             let run = &env.runs[commit.run];
             for sealed in &commit.decision.events {
                 match &sealed.event.body {
                     EventBody::ApprovalVoted { status: ApprovalStatus::Rejected, .. } => {
-                        rejected[commit.run] = Some(sealed.event.seq);
+                        rejected[commit.run] = Some((sealed.event.seq, sealed.event.undo));
                     }
                     EventBody::ApprovalRequested { approval, .. } => {
                         let approval = &run.approvals[approval];
-                        if !approval.undo && rejected[commit.run] == Some(approval.seq) {
+                        if rejected[commit.run] == Some((approval.seq, approval.undo)) {
                             assert!(approval.rejected.is_some(), "{approval:?}");
                         }
                         if run.record.live.leaves_unknown() {

@@ -60,8 +60,9 @@ fn lost_reply_is_retried_as_the_class_allows() {
 
 #[test]
 fn known_failure_is_retried_fresh_in_every_class() {
+    let stated = RetryPolicy { once_if_risky: false, ..RetryPolicy::default() };
     for (tool, _) in CLASSES {
-        let mut env = held(own(tool));
+        let mut env = held(PlannedStep { retry: stated.clone(), ..own(tool) });
         env.apply(0, failed(Certainty::DidNotHappen)).unwrap();
         env.apply(0, Op::PassUntilDue);
         let next = env.apply(0, Op::Serve).unwrap();

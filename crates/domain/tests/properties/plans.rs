@@ -173,11 +173,14 @@ pub(crate) fn any_retry() -> impl Strategy<Value = RetryPolicy> {
         Just(Backoff::Table),
         (0..3_600_000_u64).prop_map(|base| Backoff::Exponential { base: Millis(base) }),
     ];
-    (1..5_u32, backoff, 0..7_200_000_u64).prop_map(|(attempts, backoff, cap)| RetryPolicy {
-        attempts,
-        backoff,
-        cap: Millis(cap),
-    })
+    (1..5_u32, any::<bool>(), backoff, 0..7_200_000_u64).prop_map(
+        |(attempts, once_if_risky, backoff, cap)| RetryPolicy {
+            attempts,
+            once_if_risky,
+            backoff,
+            cap: Millis(cap),
+        },
+    )
 }
 
 /// The action that the step at `seq`, or its undo, proposes. A step that is not a call proposes one too, so that tests

@@ -7,7 +7,7 @@ use domain::schedule::RetryPolicy;
 use domain::{ApprovalRequirement, BlastRadius, IdempotencyKey, Live, Millis, PlannedStep, RunStatus};
 
 use crate::plans::{call, event_name, person, plan, step};
-use crate::scenario::{Binding, Op, Scenario, WorkerRef};
+use crate::scenario::{Binding, Op, PlannedOp, Scenario, WorkerRef};
 use crate::test_env::{Commit, Outcome, TestEnv};
 
 const APPROVE: Op = Op::Vote { back: 0, approve: true, person: 1 };
@@ -37,6 +37,49 @@ fn approval_of_a_removed_user_does_not_count() {
     assert_eq!(env.runs[0].record.status, RunStatus::WaitingApproval);
     let approval = env.runs[0].approvals.values().next().unwrap();
     assert_eq!(approval.approvers().collect::<Vec<_>>(), [&person(2)]);
+}
+
+#[test]
+fn rejected_rollback_names_the_rejection_when_asked_again() {
+    let approved = PlannedStep { blast_radius: BlastRadius::Medium, ..undoable("native") };
+    let mut env = env_with([vec![approved, own("read")], vec![own("read")]]);
+    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, APPROVE).unwrap();
+    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, FINISH).unwrap();
+    env.apply(0, Op::RollBack).unwrap();
+    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Vote { back: 0, approve: false, person: 2 }).unwrap();
+    assert_eq!(env.runs[0].record.status, RunStatus::Paused);
+
+    env.apply(0, Op::Resume).unwrap();
+    env.apply(0, Op::Serve).unwrap();
+
+    let request = &env.runs[0].approvals[env.runs[0].requested.last().unwrap()];
+    assert_eq!(request.rejected.as_ref().map(|rejection| &rejection.by), Some(&person(2)));
+}
+
+#[test]
+fn user_who_signals_during_an_approval_cannot_approve() {
+    let wait = Work::Wait { event: event_name(0), timeout: Millis::hours(1), on_timeout: OnTimeout::Fail };
+    let approved = PlannedStep { blast_radius: BlastRadius::Medium, ..own("native") };
+    let mut env = env_with([vec![approved, step(wait)], vec![own("read")]]);
+    env.apply(0, Op::Serve).unwrap();
+    let signal = Op::Signal { event: 0, delivery: 0 };
+    env.apply_planned(&PlannedOp { run: 0, stale: false, user: Some(1), op: signal }).unwrap();
+
+    assert!(env.apply(0, APPROVE).is_none());
+    assert!(env.apply(0, Op::Vote { back: 0, approve: true, person: 2 }).is_some());
+}
+
+#[test]
+fn opaque_action_is_attempted_once_by_default() {
+    for (tool, status) in [("shell", RunStatus::FailedTerminal), ("native", RunStatus::FailedRetryable)] {
+        let mut env = env_with([vec![own(tool)], vec![own("read")]]);
+        env.apply(0, Op::Serve).unwrap();
+        env.apply(0, failed(Certainty::DidNotHappen)).unwrap();
+        assert_eq!(env.runs[0].record.status, status, "{tool}");
+    }
 }
 
 #[test]

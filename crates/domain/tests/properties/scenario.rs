@@ -66,6 +66,8 @@ pub(crate) enum Op {
         person: u8,
         present: bool,
     },
+    /// A user undoes the first run after it has ended, with a third run.
+    Undo,
     TimeOut,
     Nudge,
     Postpone,
@@ -130,10 +132,15 @@ pub(crate) fn governed_scenario() -> impl Strategy<Value = Scenario> {
         1 => Just(Op::RollBack),
         1 => Just(Op::Cancel),
         3 => any_directory_change(),
+        // The policy or the external state changed.
+        1 => Just(Op::Claim(Binding::OtherPolicy)),
+        1 => Just(Op::Claim(Binding::OtherAction)),
+        2 => Just(Op::Undo),
         1 => Just(Op::PassUntilDue),
     ];
-    let planned = (prop::option::weighted(0.9, 0..USERS), op).prop_map(|(user, op)| PlannedOp {
-        run: 0,
+    let run = prop_oneof![3 => Just(0_usize), 1 => Just(2)];
+    let planned = (run, prop::option::weighted(0.9, 0..USERS), op).prop_map(|(run, user, op)| PlannedOp {
+        run,
         stale: false,
         user,
         op,

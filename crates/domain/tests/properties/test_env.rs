@@ -10,12 +10,13 @@ use domain::command::{
 };
 use domain::next::{Next, next};
 use domain::payload::Fingerprint;
+use domain::plan::{Undo, Work};
 use domain::record::{Intent, Signal};
 use domain::tenant::Person;
 use domain::{
     Approval, ApprovalId, Cause, Channel, Decision, Draft, Failure, Fence, IdempotencyKey, Initiator, Live,
-    Millis, OpId, Payload, PersonId, Plan, Receipt, Refusal, RunRecord, SignalChange, SignalId, Stamp,
-    StepRecord, Tenant, TenantId, Timestamp, WorkerId, WorkspaceId,
+    Millis, OpId, Participants, Payload, PersonId, Plan, PlannedStep, Receipt, Refusal, RunRecord,
+    SignalChange, SignalId, Stamp, StepRecord, StepSeq, Tenant, TenantId, Timestamp, WorkerId, WorkspaceId,
 };
 use serde_json::{Value, json};
 
@@ -86,7 +87,7 @@ impl TestEnv {
             writes: 0,
         };
         for plan in &scenario.plans {
-            let commit = env.admit(plan);
+            let commit = env.admit(plan, 0, Participants::default());
             check(&env, &commit);
         }
         env
@@ -103,7 +104,7 @@ impl TestEnv {
         env
     }
 
-    fn admit(&mut self, plan: &Plan) -> Commit {
+    fn admit(&mut self, plan: &Plan, requester: u8, shaped_by: Participants) -> Commit {
         let number = self.runs.len();
         let op = Admit {
             tenant: TenantId::new("acme").unwrap(),
@@ -114,8 +115,9 @@ impl TestEnv {
             key: IdempotencyKey::new(&format!("api:test:{number}")).unwrap(),
             input: Fingerprint::of(&Value::Null),
             applied_by: Some(plans::person(4)),
+            shaped_by,
         };
-        let mut stamp = self.stamp("person-0");
+        let mut stamp = self.stamp(plans::person(requester).as_str());
         stamp.by.cause = Cause::User;
         let decision = admit(op, plan, stamp);
         self.runs.push(Run {
@@ -132,12 +134,34 @@ impl TestEnv {
         Commit {
             run: number,
             before: None,
-            shaped_by: None,
+            shaped_by: Some(plans::person(requester)),
             holds: None,
             replaced: Vec::new(),
             decision,
             outcome: Outcome::Nothing,
         }
+    }
+
+    /// A run of the rollbacks of the first run, newest first, once that run has ended.
+    fn undo(&mut self, requester: u8) -> Option<Commit> {
+        let first = &self.runs[0];
+        if self.runs.len() > 2 || !first.record.status.is_terminal() {
+            return None;
+        }
+        let steps = first.plan.steps.iter().enumerate().rev().filter_map(|(index, step)| {
+            let acted = first.record.acted.has(StepSeq(u16::try_from(index).ok()?));
+            match &step.rollback {
+                Some(Undo::Call(call)) if acted => Some(PlannedStep {
+                    blast_radius: step.blast_radius,
+                    on_reject: step.on_reject,
+                    ..plans::step(Work::Call(call.clone()))
+                }),
+                _ => None,
+            }
+        });
+        let plan = plans::plan(steps.collect());
+        let shaped_by = first.record.all_participants(first.plan.author.as_ref());
+        (!plan.steps.is_empty()).then(|| self.admit(&plan, requester, shaped_by))
     }
 
     fn stamp(&mut self, by: &str) -> Stamp {
@@ -155,6 +179,8 @@ impl TestEnv {
     pub(crate) fn apply_planned(&mut self, planned: &PlannedOp) -> Option<Commit> {
         let run = planned.run;
         match &planned.op {
+            Op::Undo => return self.undo(planned.user.unwrap_or(0)),
+            _ if run >= self.runs.len() => return None,
             Op::Pass { ms } => self.now = Timestamp(self.now.0 + ms),
             Op::PassUntilDue => self.pass_until_due(run),
             Op::Directory { person, present } => self.change_directory(*person, *present),
@@ -238,7 +264,7 @@ impl TestEnv {
             Op::Resume => resume(reason(), draft),
             Op::RollBack => RollBack { reason: reason() }.decide(draft).and(nothing),
             Op::Wake => Wake.decide(draft).and(nothing),
-            Op::Pass { .. } | Op::PassUntilDue | Op::Directory { .. } => nothing,
+            Op::Pass { .. } | Op::PassUntilDue | Op::Directory { .. } | Op::Undo => nothing,
         }
     }
 
@@ -400,7 +426,7 @@ impl Run {
     /// The buffered delivery that the current wait would use.
     fn buffered(&self, draft: &Draft<'_>) -> Option<Signal> {
         let step = draft.step().ok()?;
-        let domain::plan::Work::Wait { event, .. } = &step.work else { return None };
+        let Work::Wait { event, .. } = &step.work else { return None };
         let buffered = draft.record.buffered_signals.iter().find(|buffered| buffered.event == *event)?;
         self.signals.get(&buffered.signal).cloned()
     }

@@ -1,7 +1,9 @@
 //! A request to start a run, and its result.
 
 use domain::json::InvalidJson;
-use domain::{IdempotencyKey, Initiator, PersonId, Plan, RecordName, RunKey, TenantId, WorkspaceId};
+use domain::{
+    IdempotencyKey, Initiator, Participants, PersonId, Plan, RecordName, RunKey, TenantId, WorkspaceId,
+};
 use serde_json::Value;
 
 use crate::error::EngineError;
@@ -22,6 +24,8 @@ pub struct StartRun {
     pub by: Initiator,
     /// The user who applied the version of the workflow, if one did.
     pub applied_by: Option<PersonId>,
+    /// The users who shaped the run that this run undoes; none for any other run.
+    pub shaped_by: Participants,
 }
 
 /// The run that a request is answered with.

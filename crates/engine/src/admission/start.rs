@@ -6,8 +6,8 @@ use domain::inbox::{DEDUPE_TTL, PENDING_MAX};
 use domain::payload::Fingerprint;
 use domain::{
     AppliedWorkflow, Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, Job, Millis,
-    OnConflict, Outgoing, PersonId, Plan, QueueName, RecordName, Refusal, RunKey, Source, StartRequest,
-    Timestamp, WorkflowName, WorkspaceId, json,
+    OnConflict, Outgoing, Participants, PersonId, Plan, QueueName, RecordName, Refusal, RunKey, Source,
+    StartRequest, Timestamp, WorkflowName, WorkspaceId, json,
 };
 use serde_json::Value;
 use store::Store;
@@ -84,6 +84,7 @@ impl<S: Store> TenantHandle<S> {
             input,
             by: self.by.clone(),
             applied_by: applied.applied_by(),
+            shaped_by: Participants::default(),
         };
         AdmissionService::new(&self.core).start(request).await
     }
@@ -298,6 +299,7 @@ fn request(entry: &InboxEntry, plan: &CompiledPlan, event: &Value, applied_by: O
         input: event.clone(),
         by: asked.by,
         applied_by: asked.applied_by,
+        shaped_by: Participants::default(),
     }
 }
 
@@ -347,6 +349,7 @@ pub(super) mod tests {
             input: json!({}),
             by: Initiator::new(Cause::User, "ada"),
             applied_by: None,
+            shaped_by: Participants::default(),
         }
     }
 }

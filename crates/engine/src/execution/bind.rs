@@ -215,15 +215,14 @@ impl<S: Store> ExecutionService<'_, S> {
     async fn call(self, loaded: &Loaded, memory: &mut Memory, seq: StepSeq) -> Result<BoundCall, BindError> {
         let step = loaded.plan.plan().step(seq).ok_or_else(off_plan)?;
         let compiled = loaded.plan.step(seq).ok_or_else(off_plan)?;
-        let (tool, reads, template, origin) = match (loaded.record.is_undoing(), &step.work, &step.rollback) {
-            (true, _, Some(Undo::Auto)) => return self.inverse(loaded, seq).await,
+        let undoing = loaded.record.is_undoing();
+        let origin = step.origin(undoing);
+        let (tool, reads, template) = match (undoing, &step.work, &step.rollback) {
+            (true, _, Some(Undo::Auto)) => return self.inverse(loaded, seq, origin).await,
             (true, _, Some(Undo::Call(call))) => {
-                let (reads, template) = (&step.rollback_reads, compiled.rollback.as_ref());
-                (&call.tool, reads, template, ActionOrigin::DeclaredRollback)
+                (&call.tool, &step.rollback_reads, compiled.rollback.as_ref())
             }
-            (false, Work::Call(call), _) => {
-                (&call.tool, &step.reads, call_template(&compiled.work), ActionOrigin::Forward)
-            }
+            (false, Work::Call(call), _) => (&call.tool, &step.reads, call_template(&compiled.work)),
             _ => return Err(off_plan().into()),
         };
         let template = template.ok_or_else(off_plan)?;
@@ -300,7 +299,12 @@ impl<S: Store> ExecutionService<'_, S> {
     }
 
     /// The call that restores the previous state, from the receipt of the step at `seq`.
-    async fn inverse(self, loaded: &Loaded, seq: StepSeq) -> Result<BoundCall, BindError> {
+    async fn inverse(
+        self,
+        loaded: &Loaded,
+        seq: StepSeq,
+        origin: ActionOrigin,
+    ) -> Result<BoundCall, BindError> {
         let run = &loaded.record.key;
         let step = self.core.retry_busy(|store| store.step(run, seq, false)).await?;
         let key = step.and_then(|step| step.receipt).ok_or_else(no_inverse)?;
@@ -311,7 +315,7 @@ impl<S: Store> ExecutionService<'_, S> {
         };
         let tool = inverse["tool"].as_str().and_then(|name| ToolName::new(name).ok());
         let (tool, fields) = (tool.ok_or_else(no_inverse)?, inverse["with"].clone());
-        Ok(BoundCall { tool, fields, origin: ActionOrigin::RecordedInverse })
+        Ok(BoundCall { tool, fields, origin })
     }
 }
 

@@ -37,8 +37,8 @@ impl<S: Store> GovernanceService<'_, S> {
                 caps: &tenant.caps,
                 writes_done: writes_done(&asking, seq),
                 origin,
-                attempt: if seq == asking.record.at { attempts(&asking.record.live) } else { 0 },
-                may_have_happened: seq == asking.record.at && asking.record.live.leaves_unknown(),
+                attempt: if seq == asking.record.at { asking.record.live.attempts() } else { 0 },
+                may_have_happened: seq == asking.record.at && asking.record.live.may_have_happened(),
                 confidence,
                 more_to_come,
             };
@@ -60,12 +60,6 @@ impl<S: Store> GovernanceService<'_, S> {
         };
         Ok(Assessment { verdict, observed: found })
     }
-}
-
-/// The number of attempts. An effect that may have happened counts as attempted.
-fn attempts(live: &Live) -> u32 {
-    let open = u32::from(live.open().is_some());
-    live.attempt().max(open)
 }
 
 /// How many effects the run will have had when the step at `seq` starts. A step that is prepared while the previous

@@ -106,6 +106,7 @@ impl<S: Store> TenantHandle<S> {
             key: forecast_key(),
             input: Fingerprint::of(&input),
             applied_by: None,
+            shaped_by: domain::Participants::default(),
         };
         let record = admit(admit_it, plan.plan(), self.core.stamp(self.by.clone())).record;
         let (tools, trigger) = (self.core.tools.clone(), Arc::new(input));

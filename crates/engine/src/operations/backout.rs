@@ -277,7 +277,10 @@ impl<S: Store> OperationsService<'_, S> {
             Ok(Some(CancelResult::Now(Advanced::Ended(_)))) => Ok(BackoutOutcome::Canceled),
             Ok(None | Some(CancelResult::Now(Advanced::Paused))) => Ok(BackoutOutcome::NeedsAPerson),
             Ok(Some(
-                CancelResult::Now(Advanced::Ready) | CancelResult::Requested | CancelResult::AlreadyRequested,
+                CancelResult::Now(Advanced::Ready)
+                | CancelResult::Requested
+                | CancelResult::AlreadyRequested
+                | CancelResult::RollingBack,
             )) => {
                 // Its message may have been deleted while dispatch was stopped.
                 self.announce_one(run).await?;

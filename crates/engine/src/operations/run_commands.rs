@@ -74,7 +74,9 @@ impl<S: Store> TenantHandle<S> {
     }
 
     async fn decide<C: Command + Clone>(&self, run: &RunId, command: &C) -> Result<C::Output, EngineError> {
-        self.found(self.core.decide(&self.key(run), &self.by, command).await).await
+        // The commit is a large future, and callers hold more than one.
+        let decided = Box::pin(self.core.decide(&self.key(run), &self.by, command)).await;
+        self.found(decided).await
     }
 }
 

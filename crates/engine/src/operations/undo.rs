@@ -130,6 +130,7 @@ impl<S: Store> TenantHandle<S> {
             input: json!({ "run": run, "undo": undo }),
             by: self.by.clone(),
             applied_by: loaded.record.trigger.applied_by.clone(),
+            shaped_by: loaded.record.all_participants(loaded.plan.plan().author.as_ref()),
         };
         AdmissionService::new(&self.core).start(request).await
     }

@@ -70,9 +70,9 @@ impl<'a> From<&'a Event> for StepEnd<'a> {
             },
             EventBody::EventDelivered { payload, .. } => free(Some(*payload)),
             // The output of these steps is derived from the event.
-            EventBody::ApprovalVoted { vote, .. } if vote.approve => free(Some(Fingerprint::of(
-                &json!({ "approved": true, "by": vote.person, "reason": vote.reason }),
-            ))),
+            EventBody::ApprovalVoted { vote, .. } if vote.approve => {
+                free(Some(Fingerprint::of(&json!({ "approved": true, "by": vote.person }))))
+            }
             EventBody::TimedOut { .. } if final_status(event) == Some(StepStatus::Succeeded) => {
                 free(Some(Fingerprint::of(&json!({ "timed_out": true }))))
             }

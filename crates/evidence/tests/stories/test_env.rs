@@ -109,6 +109,7 @@ impl TestEnv {
             key: IdempotencyKey::new(&format!("cli:{name}")).unwrap(),
             input: Fingerprint::of(&json!({ "ticket": SECRET })),
             applied_by: None,
+            shaped_by: domain::Participants::default(),
         };
         let stamp = Stamp { op: OpId::new("op-0").unwrap(), now, by: Initiator::new(Cause::User, "rita") };
         let decision = admit(request, &plan, stamp);

@@ -154,7 +154,7 @@ impl TestEnv {
 fn tenant() -> Tenant {
     let mut tenant = Tenant::new(TenantId::new("acme").unwrap());
     for (name, user) in [("anna", ANNA), ("ben", BEN), ("cara", CARA), ("rita", RITA)] {
-        let person = Person { slack: Some(format!("{TEAM}:{user}")) };
+        let person = Person { slack: Some(format!("{TEAM}:{user}")), oidc: None };
         tenant.people.insert(PersonId::new(name).unwrap(), person);
     }
     let oncall = ["anna", "ben", "rita"].map(|name| PersonId::new(name).unwrap());

@@ -70,6 +70,7 @@ fn file_becomes_a_plan() {
     assert_eq!(ids, ["read", "wait-for-it", "ask", "restart", "done"]);
     let retry = RetryPolicy {
         attempts: 4,
+        once_if_risky: false,
         backoff: Backoff::Exponential { base: Millis::secs(2) },
         cap: Millis::mins(1),
     };
@@ -333,6 +334,11 @@ fn errors_in_step_settings_have_position_and_fix() {
         (
             step("    retry: { attempts: 1.5 }\n"),
             "workflow `w`, step `a`, line 6, column 24: `attempts` is 1.5; it must be 1 to 20",
+        ),
+        (
+            step("    retry: { attempts: 20, backoff: exponential, base: 1h, cap: 24h }\n"),
+            "workflow `w`, step `a`, line 6, column 12: the delays of `retry` take 367h together; the maximum is 24h; \
+             reduce `attempts` or `cap`",
         ),
         (
             step("    retry: { base: 1s }\n"),

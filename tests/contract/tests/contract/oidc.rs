@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use api::auth::{Oidc, OidcSettings, TokenAlgorithm};
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::routing::get;
 use axum::{Json, Router};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use countersign_contract::{Reply, TestEnv};
-use domain::Millis;
+use domain::{Millis, Role};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 use store::{Clock as _, SystemClock};
@@ -134,6 +134,24 @@ fn rs256(claims: &Value) -> String {
 }
 
 #[tokio::test]
+async fn directory_binds_a_name_to_one_subject() {
+    let oidc = OidcEnv::new().await;
+    let admin = oidc.env.acme.key(Role::Admin);
+    let people = json!({ "ada": { "oidc": "https://id.example.com#user|1" }, "bob": {} });
+    let body = json!({ "caps": { "max_writes_per_run": 9 }, "people": people, "groups": {} });
+    let put = oidc.env.json(&Method::PUT, admin, "/tenant", &body).await;
+    assert_eq!(put.status, 200, "{put:?}");
+
+    // The subject counts, and not the name that the user gave themselves.
+    assert_eq!(oidc.me(&rs256(&claims())).await.json()["person"], json!("ada"));
+    let mut another = with("sub", json!("user|2"));
+    another["name"] = json!("Ada");
+    oidc.refuses(&rs256(&another), "the name belongs to another subject").await;
+    another["name"] = json!("bob");
+    assert_eq!(oidc.me(&rs256(&another)).await.json()["person"], json!("bob"));
+}
+
+#[tokio::test]
 async fn token_grants_its_roles_in_its_tenant() {
     let oidc = OidcEnv::new().await;
     let es256 = signed(Algorithm::ES256, "ec", &EncodingKey::from_ec_der(EC), &claims());
@@ -249,7 +267,7 @@ async fn jwks_down() {
     oidc.env.clock.advance(Millis::secs(31));
     let unknown = signed(Algorithm::RS256, "new", &EncodingKey::from_rsa_der(RSA), &claims());
     assert_eq!(oidc.me(&unknown).await.status_and_code(), (503, "UNAVAILABLE".to_owned()));
-    assert_eq!(oidc.env.get(oidc.env.acme.key(domain::Role::Viewer), "/me").await.status, 200);
+    assert_eq!(oidc.env.get(oidc.env.acme.key(Role::Viewer), "/me").await.status, 200);
 }
 
 #[tokio::test]

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use domain::{Digest, Millis, PersonId, Role, Roles, TenantId, Timestamp, json};
+use domain::access::oidc_credential;
+use domain::{Millis, PersonId, Role, Roles, TenantId, Timestamp, json};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde_json::Value;
@@ -209,15 +210,23 @@ impl Oidc {
         let text = |claim: &str| claims.get(claim).and_then(Value::as_str);
         let tenant = text(&self.settings.tenant_claim).ok_or("the tenant claim is missing")?;
         let tenant: TenantId = tenant.parse().map_err(|_| "the tenant claim is not a valid tenant id")?;
-        let person = text(&self.settings.person_claim).ok_or("the person claim is missing")?;
-        let person: PersonId = person.parse().map_err(|_| NO_NAME)?;
+        let name = text(&self.settings.person_claim).ok_or("the person claim is missing")?;
         let roles = roles(claims.get(&self.settings.roles_claim).unwrap_or(&Value::Null));
         // A subject can be any text, so its digest is used.
         let subject = text("sub").ok_or("the `sub` claim is missing")?;
-        let digest = Digest::of_parts("countersign/oidc-subject/v1", &[&self.settings.issuer, subject]);
-        let credential = format!("oidc:{}", &digest.to_string()[..32]);
+        let credential = oidc_credential(&self.settings.issuer, subject);
+        let person = match name.parse() {
+            Ok(person) => person,
+            // Users with this claim are named by the tenant's directory. One who is not is named by the credential.
+            Err(_) if self.settings.person_claim == "sub" => unnamed(&credential)?,
+            Err(_) => return Err(NO_NAME),
+        };
         Ok(Caller { tenant, person, roles, credential })
     }
+}
+
+fn unnamed(credential: &str) -> Result<PersonId, &'static str> {
+    credential.replace(':', "-").parse().map_err(|_| NO_NAME)
 }
 
 pub(super) fn refused(why: &'static str) -> ApiError {

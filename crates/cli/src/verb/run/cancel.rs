@@ -36,6 +36,9 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
         RunActionResult::AlreadyRequested => {
             ("already_requested", "already requested; nothing changed".to_owned())
         }
+        RunActionResult::RollingBack => {
+            ("rolling_back", "the run is rolling back; it ends when the rollback is complete".to_owned())
+        }
     };
     let show = session.hints.run("show", &run);
     context.print(&format!("{words}\n  see {show}"), &json!({ "run": run.run, "result": result }))?;

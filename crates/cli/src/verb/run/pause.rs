@@ -25,7 +25,9 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     let paused =
         session.client.pause(&run.run, &args.action.reason).await.map_err(ApiSession::run_error(&run))?;
     let (result, words) = match paused.result {
-        RunActionResult::Done | RunActionResult::AlreadyRequested => ("done", "the run is paused"),
+        RunActionResult::Done | RunActionResult::AlreadyRequested | RunActionResult::RollingBack => {
+            ("done", "the run is paused")
+        }
         RunActionResult::Requested => ("requested", "a step is running; the run pauses when it has finished"),
     };
     let retry = session.hints.run("retry", &run);

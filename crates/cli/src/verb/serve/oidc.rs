@@ -8,6 +8,10 @@ use config::{LoginConfig, OidcConfig, SigningAlgorithm};
 use crate::error::CliError;
 use crate::input::Variable;
 
+/// Standard claims that users can change at many providers, or that a provider assigns to another user later.
+const CHANGEABLE_CLAIMS: [&str; 8] =
+    ["email", "family_name", "given_name", "name", "nickname", "preferred_username", "unique_name", "upn"];
+
 /// Reads which tokens the API accepts and how users log in to the console.
 pub(super) fn read(
     config: &OidcConfig,
@@ -16,6 +20,14 @@ pub(super) fn read(
 ) -> Result<(Option<Oidc>, Option<Login>), CliError> {
     if config.audience.is_none() && config.login.is_none() {
         return Err(invalid("set `audience` to accept tokens in the API, `login` for the console, or both"));
+    }
+    let person = config.claims.person.as_str();
+    if CHANGEABLE_CLAIMS.contains(&person) && !config.claims.person_can_change {
+        return Err(invalid(&format!(
+            "`claims.person` is `{person}`, which users can change at many providers: a user could approve their own run \
+             under a second name; use `sub` and name the subjects in the tenant's directory (`people: {{ ada: {{ oidc: \
+             'ISSUER#SUB' }} }}`), or set `claims.person_can_change: true` if your provider does not allow changes"
+        )));
     }
     let oidc = config.audience.as_ref().map(|audience| Oidc::new(settings(config, audience)));
     let login = config.login.as_ref().map(|login| read_login(config, login, cookie_security, variable));
@@ -83,6 +95,23 @@ mod tests {
         let systems = SystemsConfig::parse(&format!("server: {{ oidc: {{ {claims}, {text} }} }}")).unwrap();
         let config = systems.server().oidc.as_ref().unwrap();
         read(config, cookie_security, |_| None).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn changeable_person_claim_must_be_acknowledged() {
+        let refused = |claims: &str| {
+            let oidc = format!(
+                "issuer: 'https://id.example', audience: a, claims: {{ tenant: a, {claims}, roles: c }}"
+            );
+            let systems = SystemsConfig::parse(&format!("server: {{ oidc: {{ {oidc} }} }}")).unwrap();
+            read(systems.server().oidc.as_ref().unwrap(), CookieSecurity::Https, |_| None).err()
+        };
+        for claim in CHANGEABLE_CLAIMS {
+            let error = refused(&format!("person: {claim}")).unwrap().to_string();
+            assert!(error.contains(&format!("`claims.person` is `{claim}`")), "{error}");
+            assert!(refused(&format!("person: {claim}, person_can_change: true")).is_none());
+        }
+        assert!(refused("person: sub").is_none());
     }
 
     #[test]

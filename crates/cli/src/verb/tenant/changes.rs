@@ -13,19 +13,27 @@ pub(super) fn changes(before: &Tenant, after: &Tenant) -> Vec<String> {
 fn people(before: &Tenant, after: &Tenant) -> Vec<String> {
     let ids: BTreeSet<&PersonId> = before.people.keys().chain(after.people.keys()).collect();
     let line = |id: &PersonId| match (before.people.get(id), after.people.get(id)) {
-        (None, Some(new)) => Some(format!("user {id} added{}", slack_of(new))),
-        (Some(_), None) => Some(format!("user {id} removed")),
-        (Some(old), Some(new)) if old != new => {
-            let slack = |person: &Person| person.slack.clone().unwrap_or_else(|| "none".to_owned());
-            Some(format!("Slack user of {id}: {} -> {}", slack(old), slack(new)))
+        (None, Some(new)) => vec![format!("user {id} added{}", accounts(new))],
+        (Some(_), None) => vec![format!("user {id} removed")],
+        (Some(old), Some(new)) => {
+            let slack = changed("Slack user", id, old.slack.as_deref(), new.slack.as_deref());
+            let oidc = changed("token subject", id, old.oidc.as_deref(), new.oidc.as_deref());
+            slack.into_iter().chain(oidc).collect()
         }
-        (Some(_), Some(_)) | (None, None) => None,
+        (None, None) => Vec::new(),
     };
-    ids.into_iter().filter_map(line).collect()
+    ids.into_iter().flat_map(line).collect()
 }
 
-fn slack_of(person: &Person) -> String {
-    person.slack.as_ref().map(|slack| format!(", Slack user {slack}")).unwrap_or_default()
+fn changed(what: &str, id: &PersonId, old: Option<&str>, new: Option<&str>) -> Option<String> {
+    let (before, after) = (old.unwrap_or("none"), new.unwrap_or("none"));
+    (old != new).then(|| format!("{what} of {id}: {before} -> {after}"))
+}
+
+fn accounts(person: &Person) -> String {
+    let slack = person.slack.as_ref().map(|slack| format!(", Slack user {slack}"));
+    let oidc = person.oidc.as_ref().map(|oidc| format!(", token subject {oidc}"));
+    slack.into_iter().chain(oidc).collect()
 }
 
 fn groups(before: &Tenant, after: &Tenant) -> Vec<String> {

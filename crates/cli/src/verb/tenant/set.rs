@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use api_types::PutTenant;
-use domain::tenant::{Caps, Person, check_people};
+use domain::tenant::{Caps, Person, check_people, unique_people};
 use domain::{GroupName, PersonId, Tenant};
 use serde::Deserialize;
 use serde_json::json;
@@ -35,6 +35,7 @@ The file replaces all settings; a missing section is set to empty or to its defa
   people:
     ada: { slack: T0ACME:U0ADA }      the Slack workspace and user of ada
     bob: {}                           has no Slack user; approves with the command line or the API
+    cyn: { oidc: 'https://id.example.com#4711' }   acts only with tokens of this issuer and `sub`
   groups:
     db-oncall: [ada, bob]             may approve actions that policy assigns to this group
   caps:
@@ -53,6 +54,7 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct TenantFile {
+    #[serde(deserialize_with = "unique_people")]
     people: BTreeMap<PersonId, Option<Person>>,
     groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
     caps: Caps,
@@ -95,7 +97,8 @@ async fn replace(session: &ApiSession, file: &TenantFile) -> Result<(Tenant, Ten
 }
 
 fn put_request(tenant: Tenant, revision: Option<u32>) -> PutTenant {
-    let person = |(id, person): (PersonId, Person)| (id, api_types::Person { slack: person.slack });
+    let person =
+        |(id, person): (PersonId, Person)| (id, api_types::Person { slack: person.slack, oidc: person.oidc });
     PutTenant {
         caps: api_types::Caps { max_writes_per_run: tenant.caps.max_writes_per_run },
         people: tenant.people.into_iter().map(person).collect(),

@@ -33,12 +33,15 @@ pub(super) fn to_domain(document: api_types::Tenant) -> Tenant {
     let mut tenant = Tenant::new(document.tenant);
     tenant.policy = document.policy;
     tenant.caps = Caps { max_writes_per_run: document.caps.max_writes_per_run };
-    tenant.people =
-        document.people.into_iter().map(|(id, person)| (id, Person { slack: person.slack })).collect();
+    tenant.people = document.people.into_iter().map(|(id, person)| (id, to_person(person))).collect();
     tenant.groups = document.groups;
     tenant.stopped = document.stopped.as_ref().map(stopped);
     tenant.revision = document.revision.unwrap_or_default();
     tenant
+}
+
+fn to_person(api_types::Person { slack, oidc }: api_types::Person) -> Person {
+    Person { slack, oidc }
 }
 
 /// Only users stop dispatch.
