@@ -111,7 +111,7 @@ pub enum ParseErrorKind {
     #[error("unknown field `{field}` in {of}; {}", did_you_mean(.field, .expected.iter().copied()))]
     UnknownField { field: String, of: &'static str, expected: &'static [&'static str] },
     #[error("unknown field `{field}` in `with` of `{tool}`; {}", did_you_mean(.field, .expected.iter().copied()))]
-    UnknownToolField { field: String, tool: String, expected: Vec<&'static str> },
+    UnknownToolField { field: String, tool: Box<str>, expected: Box<[&'static str]> },
     /// A field of a later version.
     #[error("`{field}` is not supported by this version; remove it")]
     NotSupported { field: String },

@@ -146,7 +146,7 @@ fn require_known(with: &Node, tool: &ToolName, known: &[&'static str]) -> Result
         let field = key_text(key)?;
         if !known.contains(&field) {
             let (field, tool) = (field.to_owned(), tool.to_string());
-            let kind = ParseErrorKind::UnknownToolField { field, tool, expected: known.to_vec() };
+            let kind = ParseErrorKind::UnknownToolField { field, tool: tool.into(), expected: known.into() };
             return Err(WorkflowError::of(key, kind));
         }
     }

@@ -9,11 +9,13 @@ use parking_lot::Mutex;
 use store::{BlobKind, Blobs, DeadLetter, Delivery, Handle, Queue, StoreError};
 use tokio::time::sleep;
 
+type StoredBlobs = HashMap<(TenantId, Digest), Vec<u8>>;
+
 /// Clones share their state.
 #[derive(Debug, Clone)]
 pub(crate) struct Services {
     latency: Duration,
-    blobs: Arc<Mutex<HashMap<(TenantId, Digest), Vec<u8>>>>,
+    blobs: Arc<Mutex<StoredBlobs>>,
 }
 
 impl Services {

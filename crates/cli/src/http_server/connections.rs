@@ -46,7 +46,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A flood logs one event per this time.
-const LOG_EVERY: Duration = Duration::from_secs(60);
+const LOG_EVERY: Duration = Duration::from_mins(1);
 
 /// What one server grants its clients.
 #[derive(Debug, Clone, Copy)]

@@ -212,6 +212,15 @@ where
         if !self.finished_runs_seen.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
+        let all_moved = self.move_batches(now, doing).await;
+        if !matches!(all_moved, Ok(true)) {
+            self.finished_runs_seen.store(true, Ordering::Relaxed);
+        }
+        all_moved.map(drop)
+    }
+
+    /// Returns whether all finished runs in the index are moved.
+    async fn move_batches(&self, now: Timestamp, doing: &'static str) -> Result<bool, StoreError> {
         for _ in 0..MOVE_SCANS_MAX {
             let query = DueQuery::all_tenants(now, SCAN_MAX, doing);
             let finished = self.due_run_items(query, |item| item.contains_key(EVIDENCE_PENDING)).await?;
@@ -223,11 +232,10 @@ where
             }
             // The index may be late and show moved runs again. The next sweep moves the rest.
             if finished.items.len() < count(SCAN_MAX) && !finished.unread || progress == 0 {
-                return Ok(());
+                return Ok(true);
             }
         }
-        self.finished_runs_seen.store(true, Ordering::Relaxed);
-        Ok(())
+        Ok(false)
     }
 
     async fn move_one(&self, key: Key, now: Timestamp, doing: &'static str) -> Result<Write, StoreError> {

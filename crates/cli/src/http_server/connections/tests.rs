@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const SHORT: Duration = Duration::from_millis(300);
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_hours(1);
 
 /// A deadline is checked once a second.
 const WAIT_MAX: Duration = Duration::from_secs(20);
