@@ -133,6 +133,9 @@ impl<S: Store, I: Intercept> Queue for Intercepted<S, I> {
     intercept! { "queue":
         send(message: &Outgoing) -> ();
         receive(queue: QueueName, max: usize, visibility: Millis, wait: Duration) -> Vec<Delivery>;
+        receive_except(
+            queue: QueueName, except: &BTreeSet<TenantId>, max: usize, visibility: Millis
+        ) -> Option<Vec<Delivery>>;
         extend(handle: &Handle, visibility: Millis) -> bool;
         delete(handle: &Handle) -> bool;
         dead_letters(limit: u32) -> Vec<DeadLetter>;

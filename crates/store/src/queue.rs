@@ -1,10 +1,11 @@
 //! The queue: messages that ask a worker to do a job about a run.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Job, Millis, Outgoing, QueueName, RunKey, Timestamp, TraceContext};
+use domain::{Job, Millis, Outgoing, QueueName, RunKey, TenantId, Timestamp, TraceContext};
 
 use crate::error::StoreError;
 
@@ -107,6 +108,18 @@ pub trait Queue {
         visibility: Millis,
         wait: Duration,
     ) -> impl Future<Output = Result<Vec<Delivery>, StoreError>> + Send;
+
+    /// Receives up to `max` visible messages of `queue` that are not about a tenant in `except`, without waiting. `None`
+    /// if the queue cannot select messages by tenant.
+    fn receive_except(
+        &self,
+        _queue: QueueName,
+        _except: &BTreeSet<TenantId>,
+        _max: usize,
+        _visibility: Millis,
+    ) -> impl Future<Output = Result<Option<Vec<Delivery>>, StoreError>> + Send {
+        std::future::ready(Ok(None))
+    }
 
     /// Sets the visibility timeout of a received message to `visibility` from now on. `false` if the queue reports
     /// that the handle is no longer valid. SQS does not always report that, so no caller may rely on it.

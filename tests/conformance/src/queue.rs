@@ -38,6 +38,7 @@ cases![
     depth_counts_hidden_messages,
     messages_sent_in_a_batch_are_all_delivered,
     message_is_received_only_from_its_queue,
+    queue_that_selects_tenants_leaves_the_excepted,
     depth_is_counted_per_queue,
     redrive_returns_a_message_to_its_queue,
     messages_of_a_commit_go_to_their_queues,
@@ -85,6 +86,18 @@ async fn receive_one<S: Store>(store: &S, visibility: Millis) -> Delivery {
 
 async fn queue_is_empty<S: Store>(store: &S) -> bool {
     store.receive(QueueName::Steps, 10, LONG, Duration::ZERO).await.unwrap().is_empty()
+}
+
+async fn queue_that_selects_tenants_leaves_the_excepted<S: Store>(store: Arc<S>) {
+    send(&*store, "first").await;
+    let other = RunKey { tenant: tenant("umbrella"), ..run("second") };
+    store.send(&advance(&other)).await.unwrap();
+    let except = BTreeSet::from([tenant("acme")]);
+    let receive = || store.receive_except(QueueName::Steps, &except, 10, LONG);
+    let Some(received) = receive().await.unwrap() else { return };
+    assert_eq!(received.iter().map(|delivery| &delivery.run).collect::<Vec<_>>(), [&other]);
+    assert_eq!(receive().await.unwrap(), Some(Vec::new()));
+    assert_eq!(receive_one(&*store, LONG).await.run, run("first"));
 }
 
 async fn message_of_a_commit_is_delivered<S: Store>(store: Arc<S>) {

@@ -426,9 +426,25 @@ impl Db {
         Ok(next.map(Timestamp))
     }
 
-    pub(super) fn receive(
+    /// Whether a message that is not about a tenant in `except` is visible.
+    pub(super) fn is_visible(
         &self,
         queue: QueueName,
+        except: &BTreeSet<TenantId>,
+        now: Timestamp,
+    ) -> Sql<bool> {
+        let found = self.get(
+            "SELECT 1 FROM messages WHERE queue = ?1 AND visible_at <= ?2 \
+             AND tenant NOT IN (SELECT value FROM json_each(?3)) LIMIT 1",
+            params![queue.as_str(), now.0, text(except)?],
+            |_| Ok(()),
+        )?;
+        Ok(found.is_some())
+    }
+
+    pub(super) fn receive(
+        &self,
+        (queue, except): (QueueName, &BTreeSet<TenantId>),
         max: usize,
         now: Timestamp,
         visibility: Millis,
@@ -437,8 +453,8 @@ impl Db {
         let max = i64::try_from(max).unwrap_or(i64::MAX);
         let found: Vec<(i64, u32, RunKey, Job, Option<TraceContext>)> = self.all(
             "SELECT id, receives, tenant, run, job, trace FROM messages WHERE queue = ?1 AND visible_at <= ?2 \
-             ORDER BY visible_at, id LIMIT ?3",
-            params![queue.as_str(), now.0, max],
+             AND tenant NOT IN (SELECT value FROM json_each(?4)) ORDER BY visible_at, id LIMIT ?3",
+            params![queue.as_str(), now.0, max, text(except)?],
             |row| Ok((row.get(0)?, row.get(1)?, run_key(row, 2)?, job(row, 4)?, trace(row, 5)?)),
         )?;
         let mut deliveries = Vec::with_capacity(found.len());

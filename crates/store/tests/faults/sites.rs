@@ -176,6 +176,9 @@ pub(crate) fn row(call: &str, operation: &str) -> &'static Row {
 const NOT_OPERATIONS: [&str; 3] =
     ["no reason given", "skipped an undecodable item", "skipped an undecodable outbox entry"];
 
+/// Store methods that send no request to AWS.
+const NO_REQUEST: [&str; 1] = ["receive_except"];
+
 /// The files of the store traits.
 const TRAITS: [&str; 8] = [
     "ledger.rs",
@@ -201,7 +204,8 @@ pub(crate) fn every_call_site_has_a_row() {
     assert_same(&operations.collect(), &listed.collect());
     let called: BTreeSet<_> = ROWS.iter().filter_map(|row| row.call.split(',').next()).collect();
     for method in TRAITS.iter().flat_map(|file| methods(&read(&root().join(file)))) {
-        assert!(called.contains(method.as_str()), "the store method `{method}` has no row");
+        let is_listed = called.contains(method.as_str()) || NO_REQUEST.contains(&method.as_str());
+        assert!(is_listed, "the store method `{method}` has no row");
     }
 }
 
