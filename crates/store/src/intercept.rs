@@ -158,6 +158,7 @@ impl<S: Store, I: Intercept> Governance for Intercepted<S, I> {
         put_tenant(tenant: Tenant) -> Write;
         fleet() -> Option<Fleet>;
         eventual(tenant: &TenantId) -> (Option<Fleet>, Option<Tenant>);
+        eventual_tenant(tenant: &TenantId) -> Option<Tenant>;
         put_fleet(fleet: Fleet) -> Write;
         put_policy(tenant: &TenantId, hash: &Digest, files: PolicyFiles) -> ();
         policy(tenant: &TenantId, hash: &Digest) -> Option<PolicyFiles>;

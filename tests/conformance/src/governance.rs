@@ -62,6 +62,8 @@ async fn both_switches_are_read_together<S: Store>(store: Arc<S>) {
     assert_eq!(store.eventual(&acme.tenant).await.unwrap(), (None, Some(acme.clone())));
     let all = Fleet { stopped: Some(stopped("flood")), revision: 0 };
     store.put_fleet(all.clone()).await.unwrap();
+    assert_eq!(store.eventual_tenant(&acme.tenant).await.unwrap(), Some(acme.clone()));
+    assert_eq!(store.eventual_tenant(&tenant("umbrella")).await.unwrap(), None);
     assert_eq!(store.eventual(&acme.tenant).await.unwrap(), (Some(all.clone()), Some(acme)));
     assert_eq!(store.eventual(&tenant("umbrella")).await.unwrap(), (Some(all), None));
 }

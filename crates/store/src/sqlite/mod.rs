@@ -379,6 +379,10 @@ impl Governance for SqliteStore {
         self.connections.read("read the dispatch switches", |db| Ok((db.fleet()?, db.tenant(tenant)?))).await
     }
 
+    async fn eventual_tenant(&self, tenant: &TenantId) -> Result<Option<Tenant>, StoreError> {
+        self.connections.read("read the dispatch switches", |db| db.tenant(tenant)).await
+    }
+
     async fn put_fleet(&self, fleet: Fleet) -> Result<Write, StoreError> {
         self.connections.write("write the fleet settings", move |db| db.put_fleet(&fleet)).await
     }

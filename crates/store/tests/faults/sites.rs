@@ -80,6 +80,7 @@ pub(crate) const ROWS: &[Row] = rows![
     "put_tenant": "PutItem" from "mod.rs::put", Write, "write the settings of a tenant";
     "fleet": "GetItem" from "mod.rs::get", Read, "read the fleet settings";
     "eventual": "BatchGetItem" from "mod.rs::get_batch", Read, "read the dispatch switches";
+    "eventual_tenant": "BatchGetItem" from "mod.rs::get_batch", Read, "read the dispatch switches";
     "put_fleet": "PutItem" from "mod.rs::put", Write, "write the fleet settings";
     "put_policy": "PutItem" from "mod.rs::put", Write, "store a policy";
     "policy": "GetItem" from "mod.rs::get", Read, "read a policy";
