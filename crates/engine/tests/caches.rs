@@ -6,9 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use countersign_engine::{Engine, StartRun};
-use domain::{RunKey, RunStatus};
-use store::{Intercepted, SqliteStore};
-use testkit::{Fault, Faults};
+use domain::{RunKey, RunStatus, Tenant};
+use store::{Governance as _, Intercepted, PolicyFiles, SqliteStore};
+use testkit::{Fault, Faults, SetRecord};
+
+const TENANTS: usize = 1_000;
+
+const SET: &str = "workflow: w\nversion: 1\nenvironment: dev\n\
+                   steps: [{ id: a, tool: test.set, with: { to: '' } }]\n";
 
 /// An engine whose store calls are counted by name.
 struct TestEnv {
@@ -24,7 +29,7 @@ impl TestEnv {
             *counted.lock().unwrap().entry(call.name).or_default() += 1;
             Fault::None
         });
-        let builder = testkit::engine().standard_tools();
+        let builder = testkit::engine().standard_tools().tool(SetRecord(Arc::default()));
         let store = Intercepted::new(builder.memory(), faults);
         Self { engine: builder.on(store), calls }
     }
@@ -38,6 +43,38 @@ impl TestEnv {
         let request = StartRun { tenant, ..testkit::request(&self.engine, source, key) };
         Box::pin(self.engine.admission().start(request)).await.unwrap().run
     }
+
+    /// Gives each tenant a policy of its own.
+    async fn settle(&self) {
+        for number in 0..TENANTS {
+            let rule = format!(
+                "package countersign\nallow contains {{\"rule\": \"all\", \"message\": \"tenant {number}\"}}\n"
+            );
+            let files = PolicyFiles::from([("rules.rego".to_owned(), rule)]);
+            let bundle = policy::PolicyBundle::parse(files.clone()).unwrap();
+            let mut tenant = Tenant::new(format!("t{number}").parse().unwrap());
+            tenant.policy = Some(bundle.hash());
+            self.engine.store().put_policy(&tenant.tenant, &bundle.hash(), files).await.unwrap();
+            self.engine.store().put_tenant(tenant).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn caches_hold_the_plans_and_policies_of_a_fleet() {
+    let env = TestEnv::new();
+    env.settle().await;
+    for round in ["1", "2"] {
+        let mut runs = Vec::new();
+        for number in 0..TENANTS {
+            runs.push(env.start(number, SET, round).await);
+        }
+        for run in &runs {
+            assert_eq!(testkit::advance(&env.engine, run).await, RunStatus::Succeeded);
+        }
+    }
+    assert_eq!(env.count("ledger.plan"), 0);
+    assert_eq!(env.count("governance.policy"), TENANTS, "each policy is read and parsed once");
 }
 
 #[tokio::test(start_paused = true)]

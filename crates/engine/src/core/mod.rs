@@ -4,6 +4,7 @@
 //! `dispatch` is the switch that a driver checks. `policy_pool` bounds policy evaluations. `journal` logs and counts.
 
 pub(crate) mod bundles;
+mod cache;
 pub(crate) mod commit;
 pub(crate) mod dispatch;
 pub(crate) mod journal;
@@ -11,7 +12,7 @@ pub(crate) mod notifier;
 mod ops;
 mod payloads;
 mod plans;
-mod policy_pool;
+pub(crate) mod policy_pool;
 
 use std::sync::Arc;
 
