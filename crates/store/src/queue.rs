@@ -59,19 +59,30 @@ impl Delivery {
     }
 }
 
-/// A message of the dead-letter queue: it was received [`RECEIVES_MAX`] times without being deleted.
+/// A message of the dead-letter queue: it was received [`RECEIVES_MAX`] times without being deleted, or it cannot be
+/// decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// The run that the message is about.
-    pub run: RunKey,
+    /// The run that the message is about, and the job that was not done; `None` if it cannot be decoded.
+    pub message: Option<(RunKey, Job)>,
     /// The queue that the message was sent to.
     pub queue: QueueName,
-    /// The job that was not done.
-    pub job: Job,
     /// The receive count.
     pub receives: u32,
     /// When the message moved to the dead-letter queue. When it was sent, if the queue does not report that.
     pub at: Timestamp,
+}
+
+impl DeadLetter {
+    /// The run that the message is about.
+    pub fn run(&self) -> Option<&RunKey> {
+        self.message.as_ref().map(|(run, _)| run)
+    }
+
+    /// The job that was not done.
+    pub fn job(&self) -> Option<&Job> {
+        self.message.as_ref().map(|(_, job)| job)
+    }
 }
 
 /// Messages with at-least-once delivery and no guaranteed order. Each message belongs to one queue, and a backlog

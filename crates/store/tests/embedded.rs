@@ -274,6 +274,33 @@ async fn undecodable_schedule_does_not_block_the_others() {
     assert_eq!(due, ["nightly"]);
 }
 
+/// A message of another version of the program, and a damaged one.
+#[tokio::test]
+async fn unreadable_message_does_not_block_its_queue() {
+    let env = TestEnv::new();
+    let store = env.open();
+    let other = Connection::open(env.path()).unwrap();
+    for (tenant, job) in [("'acme'", "'dance'"), ("x'00ff'", "'advance'")] {
+        let row = format!(
+            "INSERT INTO messages (queue, visible_at, tenant, run, job) VALUES ('steps', 1, {tenant}, 'r', {job})"
+        );
+        other.execute_batch(&row).unwrap();
+    }
+    store.send(&advance("good")).await.unwrap();
+
+    let received = store.receive(QueueName::Steps, 10, HIDDEN, Duration::ZERO).await.unwrap();
+
+    assert_eq!(received.into_iter().map(|delivery| delivery.run).collect::<Vec<_>>(), [run_key("good")]);
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 1);
+    let dead = store.dead_letters(10).await.unwrap();
+    assert_eq!(
+        dead.iter().map(|dead| (dead.run(), dead.queue)).collect::<Vec<_>>(),
+        [(None, QueueName::Steps); 2]
+    );
+    assert_eq!(store.redrive(10).await.unwrap(), 0);
+    assert_eq!(store.dead_letters(10).await.unwrap(), dead);
+}
+
 #[tokio::test]
 async fn checkpoint_truncates_the_log_and_loses_nothing() {
     let env = TestEnv::new();

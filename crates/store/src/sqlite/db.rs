@@ -451,14 +451,26 @@ impl Db {
         receives_max: u32,
     ) -> Sql<Received> {
         let max = i64::try_from(max).unwrap_or(i64::MAX);
-        let found: Vec<(i64, u32, RunKey, Job, Option<TraceContext>)> = self.all(
+        let found: Vec<(i64, Sql<Message>)> = self.all(
             "SELECT id, receives, tenant, run, job, trace FROM messages WHERE queue = ?1 AND visible_at <= ?2 \
              AND tenant NOT IN (SELECT value FROM json_each(?4)) ORDER BY visible_at, id LIMIT ?3",
             params![queue.as_str(), now.0, max, text(except)?],
-            |row| Ok((row.get(0)?, row.get(1)?, run_key(row, 2)?, job(row, 4)?, trace(row, 5)?)),
+            |row| Ok((row.get(0)?, Message::read(row))),
         )?;
         let mut deliveries = Vec::with_capacity(found.len());
-        for (message, receives, run, job, trace) in found {
+        for (message, read) in found {
+            let Message { receives, run, job, trace } = match read {
+                Ok(read) => read,
+                // It must not block the messages behind it.
+                Err(error) => {
+                    tracing::error!(
+                        event = "message_undecodable", %queue, id = message, %error,
+                        "message cannot be decoded; it is now a dead letter"
+                    );
+                    self.move_to_dead_letters(message, now)?;
+                    continue;
+                }
+            };
             if receives >= receives_max {
                 self.move_to_dead_letters(message, now)?;
                 continue;
@@ -499,31 +511,41 @@ impl Db {
 
     pub(super) fn dead_letters(&self, limit: u32) -> Sql<Vec<DeadLetter>> {
         self.all(
-            "SELECT tenant, run, receives, moved_at, job, queue FROM dead_letters ORDER BY id LIMIT ?1",
+            "SELECT id, receives, tenant, run, job, trace, moved_at, queue FROM dead_letters ORDER BY id LIMIT ?1",
             [limit],
             |row| {
                 Ok(DeadLetter {
-                    run: run_key(row, 0)?,
-                    receives: row.get(2)?,
-                    at: Timestamp(row.get(3)?),
-                    job: job(row, 4)?,
-                    queue: queue(row, 5)?,
+                    message: Message::read(row).ok().map(|message| (message.run, message.job)),
+                    receives: row.get(1).unwrap_or_default(),
+                    at: Timestamp(row.get(6)?),
+                    queue: queue(row, 7)?,
                 })
             },
         )
     }
 
+    /// An unreadable message stays where it is.
     pub(super) fn redrive(&self, limit: u32, now: Timestamp) -> Sql<u32> {
-        let dead: Vec<(i64, Outgoing, Option<TraceContext>)> = self.all(
-            "SELECT id, tenant, run, job, queue, trace FROM dead_letters ORDER BY id LIMIT ?1",
-            [limit],
-            |row| Ok((row.get(0)?, dead_message(row)?, trace(row, 5)?)),
-        )?;
-        for (id, message, trace) in &dead {
-            self.send(message, trace.unwrap_or_else(|| TraceContext::of_run(&message.run)), now)?;
-            self.run("DELETE FROM dead_letters WHERE id = ?1", [id])?;
+        let mut moved = 0;
+        let mut after = 0;
+        while moved < limit {
+            let dead: Vec<(i64, Sql<Message>, QueueName)> = self.all(
+                "SELECT id, receives, tenant, run, job, trace, queue FROM dead_letters WHERE id > ?2 \
+                 ORDER BY id LIMIT ?1",
+                params![limit - moved, after],
+                |row| Ok((row.get(0)?, Message::read(row), queue(row, 6)?)),
+            )?;
+            let Some((last, ..)) = dead.last() else { break };
+            after = *last;
+            for (id, read, queue) in dead {
+                let Ok(Message { run, job, trace, .. }) = read else { continue };
+                let trace = trace.unwrap_or_else(|| TraceContext::of_run(&run));
+                self.send(&Outgoing { run, queue, job, delay: Millis(0) }, trace, now)?;
+                self.run("DELETE FROM dead_letters WHERE id = ?1", [id])?;
+                moved += 1;
+            }
         }
-        Ok(u32::try_from(dead.len()).unwrap_or(u32::MAX))
+        Ok(moved)
     }
 
     pub(super) fn depth(&self, queue: QueueName) -> Sql<u64> {
@@ -650,9 +672,20 @@ fn queue(row: &Row<'_>, column: usize) -> Sql<QueueName> {
     row.get_ref(column)?.as_str()?.parse().map_err(|error| unreadable(column, error))
 }
 
-/// A dead-letter message to send again.
-fn dead_message(row: &Row<'_>) -> Sql<Outgoing> {
-    Ok(Outgoing { run: run_key(row, 1)?, job: job(row, 3)?, queue: queue(row, 4)?, delay: Millis(0) })
+/// The content of a message.
+struct Message {
+    receives: u32,
+    run: RunKey,
+    job: Job,
+    trace: Option<TraceContext>,
+}
+
+impl Message {
+    /// Reads the columns `receives`, `tenant`, `run`, `job` and `trace`, after the id.
+    fn read(row: &Row<'_>) -> Sql<Self> {
+        let (receives, run) = (row.get(1)?, run_key(row, 2)?);
+        Ok(Self { receives, run, job: job(row, 4)?, trace: trace(row, 5)? })
+    }
 }
 
 fn unreadable(column: usize, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
