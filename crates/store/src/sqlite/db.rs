@@ -9,8 +9,8 @@ use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
     BlobRef, ConcurrencyKey, Decision, Digest, IdempotencyKey, Job, Millis, Outgoing, Payload, Plan,
-    QueueName, Receipt, ReceiptChange, RecordName, RunKey, RunRecord, RunStatus, SignalChange, SignalId,
-    StepRecord, StepSeq, TenantId, Timestamp, TraceContext,
+    QueueName, Receipt, ReceiptChange, ReceiptCheck, RecordName, RunKey, RunRecord, RunStatus, SignalChange,
+    SignalId, StepRecord, StepSeq, TenantId, Timestamp, TraceContext,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -69,6 +69,7 @@ impl Db {
         }
         let id = current.map(|(id, _)| id);
         if !self.receipts_are_current(&decision.receipts)?
+            || !self.receipts_are_unchanged(&decision.record.key.tenant, &decision.receipt_checks)?
             || !self.signals_are_current(id, &decision.signals)?
             || !self.approvals_are_current(&decision.approvals)?
         {
@@ -138,16 +139,28 @@ impl Db {
             if changes[..index].iter().any(|earlier| earlier.receipt.key == *key) {
                 continue;
             }
-            let revision: Option<u32> = self.get(
-                "SELECT revision FROM receipts WHERE tenant = ?1 AND key = ?2",
-                (change.receipt.tenant.as_str(), key.as_str()),
-                |row| row.get(0),
-            )?;
-            if revision != change.replaces {
+            if self.receipt_revision(&change.receipt.tenant, key)? != change.replaces {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    fn receipts_are_unchanged(&self, tenant: &TenantId, checks: &[ReceiptCheck]) -> Sql<bool> {
+        for ReceiptCheck { key, revision } in checks {
+            if self.receipt_revision(tenant, key)? != Some(*revision) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn receipt_revision(&self, tenant: &TenantId, key: &IdempotencyKey) -> Sql<Option<u32>> {
+        self.get(
+            "SELECT revision FROM receipts WHERE tenant = ?1 AND key = ?2",
+            (tenant.as_str(), key.as_str()),
+            |row| row.get(0),
+        )
     }
 
     fn signals_are_current(&self, run: Option<i64>, changes: &[SignalChange]) -> Sql<bool> {
