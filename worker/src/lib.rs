@@ -227,6 +227,7 @@ impl<S: Store> Worker<S> {
             Ok(deliveries) => deliveries,
             Err(error) => {
                 tracing::warn!(event = "receive_failed", %queue, %error, "no messages received");
+                self.health.receive_failed(queue);
                 sleep(AFTER_ERROR).await;
                 Vec::new()
             }
