@@ -3,6 +3,8 @@
 //! A driver that finds dispatch stopped deletes its message: every run that can advance is in the due index, and
 //! starting dispatch announces those that wait.
 
+use std::collections::VecDeque;
+
 use domain::{
     DispatchStop, Fleet, Initiator, Job, Live, Millis, Outgoing, QueueName, RunKey, RunRecord, RunStatus,
     Tenant, TenantId,
@@ -125,13 +127,15 @@ impl<S: Store> OperationsService<'_, S> {
         let (mut announced, from) =
             so_far.map_or((0, None), |StartProgress { announced, from }| (announced, Some(from)));
         let mut piece = Piece::begin();
-        for tenant in Bookmark::rest(from.as_ref(), self.reached(reach).await?) {
+        let mut tenants = self.reached(reach, from.as_ref()).await?;
+        while let Some(tenant) = tenants.pop_front() {
             let mut pages = Pages::of(&tenant, None, from.as_ref());
             while let Some(runs) = pages.next(self.core).await? {
                 announced += self.announce(&runs).await?;
                 piece.took(runs.len());
                 if let Some(from) = pages.bookmark().filter(|_| piece.is_full()) {
-                    return Ok((announced, Some(StartProgress { announced, from: from.clone() })));
+                    let from = from.followed_by(tenants);
+                    return Ok((announced, Some(StartProgress { announced, from })));
                 }
             }
         }
@@ -205,11 +209,17 @@ impl<S: Store> OperationsService<'_, S> {
         Ok(self.core.retry_busy(|store| store.send(&message)).await?)
     }
 
-    /// The tenants in scope that have active runs, in order.
-    pub(crate) async fn reached(self, reach: &DispatchScope) -> Result<Vec<TenantId>, EngineError> {
-        match reach {
-            DispatchScope::Tenant(tenant) => Ok(vec![tenant.clone()]),
-            DispatchScope::All => Ok(self.core.retry_busy(S::tenants).await?),
+    /// The tenants in scope that have active runs, in order, from the bookmark on. A bookmark may come from a client, and
+    /// does not extend the scope.
+    pub(crate) async fn reached(
+        self,
+        reach: &DispatchScope,
+        from: Option<&Bookmark>,
+    ) -> Result<VecDeque<TenantId>, EngineError> {
+        match (reach, from) {
+            (DispatchScope::Tenant(tenant), _) => Ok(VecDeque::from([tenant.clone()])),
+            (DispatchScope::All, Some(from)) => Ok(from.tenants()),
+            (DispatchScope::All, None) => Ok(self.core.retry_busy(S::tenants).await?.into()),
         }
     }
 }
