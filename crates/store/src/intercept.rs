@@ -49,6 +49,9 @@ pub trait Intercept: Send + Sync + 'static {
     /// State that `before` passes to `after`.
     type State: Send;
 
+    /// Replaces [`Ledger::INDEX_DELAY`] of the store.
+    const INDEX_DELAY: Option<Millis> = None;
+
     /// Runs before the call. An error is returned to the caller, and the call is not made.
     fn before(&self, call: &StoreCall) -> impl Future<Output = Result<Self::State, StoreError>> + Send;
 
@@ -99,6 +102,11 @@ macro_rules! intercept {
 }
 
 impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
+    const INDEX_DELAY: Millis = match I::INDEX_DELAY {
+        Some(delay) => delay,
+        None => S::INDEX_DELAY,
+    };
+
     intercept! { "ledger":
         put_plan(tenant: &TenantId, plan: &Plan) -> ();
         plan(tenant: &TenantId, hash: &Digest) -> Option<Plan>;

@@ -164,8 +164,8 @@ impl<S: Store> OperationsService<'_, S> {
         let mut piece = Piece::begin();
         loop {
             if so_far.pass > 0 {
-                // Until then a process that has not seen the stop may start a step.
-                sleep((until - self.core.now()).std()).await;
+                // Until then a process that has not seen the stop may start a step, and the index may not list its run.
+                sleep((until + S::INDEX_DELAY - self.core.now()).std()).await;
             }
             so_far.from = self.pass(reach, &order, &mut so_far, &mut piece, &mut progress).await?;
             if so_far.from.is_none() {
