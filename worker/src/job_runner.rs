@@ -132,6 +132,12 @@ impl<S: Store> JobRunner<S> {
         match error {
             // Another process has the key or the Slack connection.
             EngineError::NoSigningKey | EngineError::NoSlack => self.postpone_by(delivery, DELAY_MAX).await,
+            // A newer worker does the job; this one can start nothing more.
+            EngineError::Outdated { .. } => {
+                tracing::error!(event = "program_outdated", %error, "program outdated; steps in progress finish");
+                self.shutdown.cancel();
+                self.postpone_by(delivery, RETRY_AFTER).await;
+            }
             // It was sent before a commit that did not succeed.
             error if is_too_early(error) && receives >= TOO_EARLY_MAX => self.delete(delivery).await,
             error => {

@@ -217,6 +217,20 @@ fn another_schema_version_is_refused() {
     assert!(error.contains("schema version 99") && error.contains("start with a new file"), "{error}");
 }
 
+/// A newer program has changed the file of a running one.
+#[tokio::test]
+async fn write_to_another_schema_version_is_refused() {
+    let env = TestEnv::new();
+    let store = env.open();
+    store.send(&advance("before")).await.unwrap();
+    Connection::open(env.path()).unwrap().pragma_update(None, "user_version", 1_000).unwrap();
+
+    let error = store.send(&advance("after")).await.unwrap_err();
+
+    assert!(error_chain(&error).contains("schema version 1000"), "{}", error_chain(&error));
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 1);
+}
+
 #[test]
 fn file_that_is_not_a_database_is_rejected_unchanged() {
     let env = TestEnv::new();

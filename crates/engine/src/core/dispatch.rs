@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::dispatch::RECORD_FORMAT;
 use domain::{DispatchStop, Fleet, Millis, RunRecord, Tenant, TenantId};
 use parking_lot::Mutex;
 use store::Store;
@@ -113,6 +114,11 @@ impl<S: Store> Core<S> {
         } else {
             self.retry_busy(|store| store.eventual(tenant)).await?
         };
+        if let Some(format) =
+            fleet.as_ref().map(|fleet| fleet.format).filter(|format| *format > RECORD_FORMAT)
+        {
+            return Err(EngineError::Outdated { format });
+        }
         let found = DispatchState::of(fleet, settled);
         if found.fleet.is_none() && !fleet_is_on {
             self.switches.fleet_is_on(asked);

@@ -3,8 +3,10 @@
 //! A driver that finds dispatch stopped deletes its message: every run that can advance is in the due index, and
 //! starting dispatch announces those that wait.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
+use domain::dispatch::RECORD_FORMAT;
 use domain::{
     DispatchStop, Fleet, Initiator, Job, Live, Millis, Outgoing, QueueName, RunKey, RunRecord, RunStatus,
     Tenant, TenantId,
@@ -184,13 +186,33 @@ impl<S: Store> OperationsService<'_, S> {
     ) -> Result<(Option<DispatchStop>, Write), EngineError> {
         let before = self.core.retry_busy(S::fleet).await?;
         let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
-        let stood = before.and_then(|before| before.stopped);
-        let stopped = to(stood.clone());
-        if stopped == stood {
+        let before = before.unwrap_or_default();
+        let stopped = to(before.stopped.clone());
+        if stopped == before.stopped {
             return Ok((stopped, Write::Committed));
         }
-        let after = Fleet { stopped: stopped.clone(), revision };
+        let after = Fleet { stopped: stopped.clone(), revision, ..before };
         Ok((stopped, self.core.retry_busy(|store| store.put_fleet(after.clone())).await?))
+    }
+
+    /// Records the format of this program's records, so that older programs start no steps from now on. Fails if this
+    /// program is older than another that has started.
+    pub async fn record_format(self) -> Result<(), EngineError> {
+        for _ in 0..ROUNDS_MAX {
+            let before = self.core.retry_busy(S::fleet).await?;
+            let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
+            let before = before.unwrap_or_default();
+            match before.format.cmp(&RECORD_FORMAT) {
+                Ordering::Equal => return Ok(()),
+                Ordering::Greater => return Err(EngineError::Outdated { format: before.format }),
+                Ordering::Less => {}
+            }
+            let after = Fleet { format: RECORD_FORMAT, revision, ..before };
+            if self.core.retry_busy(|store| store.put_fleet(after.clone())).await? == Write::Committed {
+                return Ok(());
+            }
+        }
+        Err(StoreError::Busy { doing: "record the format" }.into())
     }
 
     /// Announces those of `runs` that can advance; returns how many.
