@@ -2,10 +2,12 @@
 //!
 //! A process that answers and does nothing is worse than a dead one, because it is not replaced. So a worker is
 //! judged by its work. It is unhealthy if messages are visible, it has capacity, and it received none between two
-//! checks; if it receives messages but the store fails all of them; and if the store does not answer.
+//! checks. If the store fails or does not answer, a worker that has worked before is only degraded: the store is shared,
+//! and replacing every worker would not help. A worker that never worked is unhealthy, so that a deployment of a wrong
+//! configuration is rolled back.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use domain::{QueueName, RunKey};
 use engine::metrics;
@@ -28,6 +30,10 @@ pub struct WorkerHealth {
     beside: Traffic,
     looks: Mutex<Vec<HealthCheck>>,
     nowhere: Mutex<Nowhere>,
+    /// Whether the store has answered a check.
+    answered: AtomicBool,
+    /// Whether a job has made progress.
+    progressed: AtomicBool,
 }
 
 /// Runs that failed since one succeeded.
@@ -42,12 +48,15 @@ struct Nowhere {
 struct Traffic {
     taken: AtomicU64,
     busy: AtomicUsize,
+    failed: AtomicU64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HealthStatus {
     /// It makes progress, or there is nothing to do.
     Healthy,
+    /// A service that all workers share fails, and why. Replacing the worker would not help.
+    Degraded(String),
     /// It makes no progress, and why.
     Unhealthy(String),
 }
@@ -62,6 +71,8 @@ pub(crate) struct QueueCheck {
     pub(crate) waiting: Option<bool>,
     /// Messages received so far.
     taken: u64,
+    /// Receives that failed so far.
+    failed: u64,
     /// Whether the queue's limit is reached.
     full: bool,
 }
@@ -100,6 +111,11 @@ impl WorkerHealth {
         InFlight { registration: traffic, beside: &self.beside, queue }
     }
 
+    /// A receive from `queue` failed.
+    pub(crate) fn receive_failed(&self, queue: QueueName) {
+        self.queues[registration(queue)].failed.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn in_flight(&self) -> u32 {
         let places = self.queues.iter().chain([&self.beside]);
         let busy = places.map(|traffic| traffic.busy.load(Ordering::Relaxed)).sum::<usize>();
@@ -111,7 +127,10 @@ impl WorkerHealth {
         let mut nowhere = self.nowhere.lock();
         nowhere.quiet = 0;
         match went {
-            JobProgress::Made => nowhere.runs.clear(),
+            JobProgress::Made => {
+                self.progressed.store(true, Ordering::Relaxed);
+                nowhere.runs.clear();
+            }
             JobProgress::StoreFailed if nowhere.runs.len() < FAILED_RUNS => drop(nowhere.runs.insert(run)),
             JobProgress::StoreFailed => {}
         }
@@ -119,13 +138,17 @@ impl WorkerHealth {
 
     /// One check of `queue`, which has capacity for `room` more messages.
     pub(crate) fn see(&self, queue: QueueName, room: usize, waiting: Option<bool>) -> QueueCheck {
-        let Traffic { taken, busy } = &self.queues[registration(queue)];
+        let Traffic { taken, busy, failed } = &self.queues[registration(queue)];
         let full = busy.load(Ordering::Relaxed) >= room;
-        QueueCheck { waiting, taken: taken.load(Ordering::Relaxed), full }
+        let (taken, failed) = (taken.load(Ordering::Relaxed), failed.load(Ordering::Relaxed));
+        QueueCheck { waiting, taken, failed, full }
     }
 
     /// Stores a check.
     pub(crate) fn remember(&self, look: HealthCheck) {
+        if look.iter().any(|seen| seen.waiting.is_some()) {
+            self.answered.store(true, Ordering::Relaxed);
+        }
         let mut nowhere = self.nowhere.lock();
         nowhere.quiet += 1;
         // The runs that failed here were processed by other workers.
@@ -143,7 +166,7 @@ impl WorkerHealth {
         let looks = self.looks.lock();
         let judged = QueueName::ALL.into_iter().map(|queue| {
             let seen: Vec<QueueCheck> = looks.iter().map(|look| look[registration(queue)]).collect();
-            judge(queue, &seen)
+            judge(queue, &seen, self.answered.load(Ordering::Relaxed))
         });
         judged
             .into_iter()
@@ -157,10 +180,14 @@ impl WorkerHealth {
         if nowhere.runs.len() < FAILED_RUNS {
             return HealthStatus::Healthy;
         }
-        HealthStatus::Unhealthy(
-            "messages are received, but the store fails every operation on them".to_owned(),
-        )
+        let has_worked = self.progressed.load(Ordering::Relaxed);
+        store_fails(has_worked, "messages are received, but the store fails every operation on them")
     }
+}
+
+/// The store is shared by all workers.
+fn store_fails(has_worked: bool, why: &str) -> HealthStatus {
+    if has_worked { HealthStatus::Degraded(why.to_owned()) } else { HealthStatus::Unhealthy(why.to_owned()) }
 }
 
 fn registration(queue: QueueName) -> usize {
@@ -172,14 +199,17 @@ fn registration(queue: QueueName) -> usize {
 }
 
 /// What a series of checks of one queue means.
-fn judge(queue: QueueName, seen: &[QueueCheck]) -> HealthStatus {
+fn judge(queue: QueueName, seen: &[QueueCheck], answered: bool) -> HealthStatus {
     if seen.len() < CHECKS {
         return HealthStatus::Healthy;
     }
     if seen.iter().all(|seen| seen.waiting.is_none()) {
-        return HealthStatus::Unhealthy("the store does not answer".to_owned());
+        return store_fails(answered, "the store does not answer");
     }
     let idle = seen.iter().all(|now| now.waiting == Some(true) && !now.full && now.taken == seen[0].taken);
+    if idle && seen.iter().any(|now| now.failed != seen[0].failed) {
+        return store_fails(answered, &format!("messages of queue {queue} cannot be received"));
+    }
     if idle {
         return HealthStatus::Unhealthy(format!(
             "messages are visible in queue {queue}, but none is received"
@@ -201,7 +231,14 @@ mod tests {
     fn unhealthy(health: &WorkerHealth) -> String {
         match health.status() {
             HealthStatus::Unhealthy(why) => why,
-            HealthStatus::Healthy => panic!("it is well"),
+            other => panic!("it is {other:?}"),
+        }
+    }
+
+    fn degraded(health: &WorkerHealth) -> String {
+        match health.status() {
+            HealthStatus::Degraded(why) => why,
+            other => panic!("it is {other:?}"),
         }
     }
 
@@ -246,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_whose_store_does_not_answer_is_unhealthy() {
+    fn a_worker_whose_store_stops_answering_is_degraded() {
         let health = WorkerHealth::default();
         look(&health, Some(false));
         for _ in 0..CHECKS - 1 {
@@ -254,7 +291,38 @@ mod tests {
         }
         assert_eq!(health.status(), HealthStatus::Healthy);
         look(&health, None);
+        assert_eq!(degraded(&health), "the store does not answer", "it has answered before");
+    }
+
+    #[test]
+    fn a_worker_that_never_reached_the_store_is_unhealthy() {
+        let health = WorkerHealth::default();
+        for _ in 0..CHECKS {
+            look(&health, None);
+        }
         assert_eq!(unhealthy(&health), "the store does not answer");
+    }
+
+    #[test]
+    fn failing_receives_are_not_the_workers_fault() {
+        let health = WorkerHealth::default();
+        for _ in 0..CHECKS {
+            for queue in QueueName::ALL {
+                health.receive_failed(queue);
+            }
+            look(&health, Some(true));
+        }
+        assert!(degraded(&health).contains("cannot be received"));
+    }
+
+    #[test]
+    fn a_store_outage_does_not_replace_a_worker() {
+        let health = WorkerHealth::default();
+        health.ended(run("before"), JobProgress::Made);
+        for name in ["a", "b", "c"] {
+            health.ended(run(name), JobProgress::StoreFailed);
+        }
+        assert!(degraded(&health).contains("the store fails every operation"));
     }
 
     fn run(name: &str) -> RunKey {

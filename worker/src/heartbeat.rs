@@ -88,7 +88,9 @@ impl<S: Store> Worker<S> {
         match self.health.status() {
             _ if self.shutdown.is_cancelled() => WorkerReport::Draining { in_flight },
             HealthStatus::Healthy => WorkerReport::Working { in_flight },
-            HealthStatus::Unhealthy(reason) => WorkerReport::Unhealthy { in_flight, reason },
+            HealthStatus::Degraded(reason) | HealthStatus::Unhealthy(reason) => {
+                WorkerReport::Unhealthy { in_flight, reason }
+            }
         }
     }
 

@@ -23,6 +23,9 @@ const POSTPONED_MAX: u32 = 6;
 /// about a minute later, the commit was abandoned: a store repeats no commit for that long.
 const TOO_EARLY_MAX: u32 = 3;
 
+/// How long a message of a tenant that has its share of the slots is invisible. Another worker may have a free slot.
+const PUT_BACK_FOR: Millis = Millis::secs(2);
+
 /// Whether a job belongs to a commit that is not there.
 fn is_too_early(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused(Refusal::UnknownApproval { .. }))
@@ -129,6 +132,12 @@ impl<S: Store> JobRunner<S> {
         match error {
             // Another process has the key or the Slack connection.
             EngineError::NoSigningKey | EngineError::NoSlack => self.postpone_by(delivery, DELAY_MAX).await,
+            // A newer worker does the job; this one can start nothing more.
+            EngineError::Outdated { .. } => {
+                tracing::error!(event = "program_outdated", %error, "program outdated; steps in progress finish");
+                self.shutdown.cancel();
+                self.postpone_by(delivery, RETRY_AFTER).await;
+            }
             // It was sent before a commit that did not succeed.
             error if is_too_early(error) && receives >= TOO_EARLY_MAX => self.delete(delivery).await,
             error => {
@@ -148,6 +157,17 @@ impl<S: Store> JobRunner<S> {
                     (None, _) => {}
                 }
             }
+        }
+    }
+
+    /// Returns a message without doing its job. The delivery must not count as a failed attempt, so a second one is
+    /// replaced by a new message.
+    pub(crate) async fn put_back(&self, delivery: &Delivery) {
+        let at = self.engine.now() + PUT_BACK_FOR;
+        if delivery.receives() > 1 {
+            self.replace(delivery, at).await;
+        } else {
+            self.postpone(delivery, at).await;
         }
     }
 

@@ -1,13 +1,14 @@
 //! The worker: receives messages, runs their jobs, drains on shutdown.
 //!
 //! Each queue has a loop that receives messages and starts jobs, up to the queue's limit. So decisions by people
-//! never wait behind a backlog of steps. One more loop sweeps for overdue runs, and one writes the heartbeat. The
+//! never wait behind a backlog of steps, and `slots` keeps one tenant's jobs from delaying another tenant. One more loop sweeps for overdue runs, and one writes the heartbeat. The
 //! jobs renew their own leases and extend their messages. A message is deleted only after the last commit has left
 //! nothing to do now, so a dead worker's message is redelivered.
 
 mod health;
 mod heartbeat;
 mod job_runner;
+mod slots;
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -18,12 +19,13 @@ use domain::worker_registry::HEARTBEAT_EVERY;
 use domain::{Cause, Initiator, Millis, QueueName, WorkerId};
 use engine::{AdvanceLimits, Engine};
 use store::{Delivery, Store, trace};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument as _;
 
 use health::InFlight;
+use slots::{Room, Slot, Slots};
 
 pub use health::{HealthStatus, WorkerHealth};
 pub use tokio_util::sync::CancellationToken;
@@ -41,10 +43,16 @@ const LONG_JOB_AFTER: Duration = Duration::from_secs(2);
 /// The pause after the store did not answer.
 const AFTER_ERROR: Duration = Duration::from_secs(1);
 
+/// How long one poll for reserved slots lasts. A slot for any tenant may become free meanwhile.
+const RESERVED_POLL: Duration = Duration::from_secs(1);
+
+/// How often messages of tenants below their share are received first, where the queue can select them.
+const OTHERS_FIRST_EVERY: Duration = Duration::from_secs(1);
+
 /// The settings of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
-    /// How many messages are processed at once.
+    /// How many messages are processed at once. As many again are processed for tenants below their share.
     pub concurrency: Concurrency,
     /// The visibility timeout of a message, extended while it is processed.
     pub visibility: Millis,
@@ -159,38 +167,56 @@ impl<S: Store> Worker<S> {
 
     /// Receives messages of `queue` and starts jobs until shutdown.
     async fn receive_loop(&self, queue: QueueName, jobs: &mut JoinSet<()>) {
-        let room = Arc::new(Semaphore::new(self.settings.concurrency.of(queue)));
-        while let Some(permit) = self.room(&room).await {
+        let slots = Slots::new(self.settings.concurrency.of(queue));
+        let mut others_first_at = Instant::now();
+        while let Some(room) = self.room(&slots).await {
             while let Some(ended) = jobs.try_join_next() {
                 report(ended);
             }
-            let wanted = (1 + room.available_permits()).min(BATCH_MAX);
-            let deliveries = self.receive(queue, wanted).await;
-            let mut permits = Some(permit)
-                .into_iter()
-                .chain(std::iter::from_fn(|| Arc::clone(&room).try_acquire_owned().ok()));
-            for delivery in deliveries {
+            for delivery in self.receive_for(queue, &room, &mut others_first_at).await {
                 if self.shutdown.is_cancelled() {
                     self.give_back(&delivery).await;
-                } else if let Some(permit) = permits.next() {
-                    self.start(jobs, delivery, permit);
+                } else if let Some(slot) = slots.take(&delivery.run.tenant) {
+                    self.start(jobs, delivery, slot);
+                } else {
+                    self.put_back(jobs, delivery);
                 }
             }
         }
     }
 
-    /// A permit for one more job; `None` after shutdown was requested.
-    async fn room(&self, room: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    /// Room for more jobs; `None` after shutdown was requested.
+    async fn room(&self, slots: &Slots) -> Option<Room> {
         tokio::select! {
             biased;
             () = self.shutdown.cancelled() => None,
-            permit = Arc::clone(room).acquire_owned() => permit.ok(),
+            room = slots.room() => Some(room),
         }
     }
 
-    async fn receive(&self, queue: QueueName, wanted: usize) -> Vec<Delivery> {
-        let WorkerSettings { visibility, poll, .. } = self.settings;
-        let receive = self.engine.store().receive(queue, wanted, visibility, poll);
+    /// Receives messages for `room`. SQS selects by itself: it prefers tenants with few messages in flight.
+    async fn receive_for(
+        &self,
+        queue: QueueName,
+        room: &Room,
+        others_first_at: &mut Instant,
+    ) -> Vec<Delivery> {
+        let (max, visibility) = (room.free.min(BATCH_MAX), self.settings.visibility);
+        if room.reserved || (!room.served.is_empty() && Instant::now() >= *others_first_at) {
+            *others_first_at = Instant::now() + OTHERS_FIRST_EVERY;
+            match self.engine.store().receive_except(queue, &room.served, max, visibility).await {
+                Ok(Some(deliveries)) if room.reserved || !deliveries.is_empty() => return deliveries,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(event = "receive_failed", %queue, %error, "no messages of other tenants received");
+                }
+            }
+        }
+        self.receive(queue, max, if room.reserved { RESERVED_POLL } else { self.settings.poll }).await
+    }
+
+    async fn receive(&self, queue: QueueName, max: usize, poll: Duration) -> Vec<Delivery> {
+        let receive = self.engine.store().receive(queue, max, self.settings.visibility, poll);
         tokio::pin!(receive);
         let received = tokio::select! {
             biased;
@@ -201,20 +227,24 @@ impl<S: Store> Worker<S> {
             Ok(deliveries) => deliveries,
             Err(error) => {
                 tracing::warn!(event = "receive_failed", %queue, %error, "no messages received");
+                self.health.receive_failed(queue);
                 sleep(AFTER_ERROR).await;
                 Vec::new()
             }
         }
     }
 
-    fn start(&self, jobs: &mut JoinSet<()>, delivery: Delivery, permit: OwnedSemaphorePermit) {
-        let runner = job_runner::JobRunner {
+    fn job_runner(&self) -> job_runner::JobRunner<S> {
+        job_runner::JobRunner {
             engine: Arc::clone(&self.engine),
             visibility: self.settings.visibility,
             limits: self.settings.limits,
             shutdown: self.shutdown.clone(),
-        };
-        let health = self.health();
+        }
+    }
+
+    fn start(&self, jobs: &mut JoinSet<()>, delivery: Delivery, slot: Slot) {
+        let (runner, health) = (self.job_runner(), self.health());
         let Delivery { run, queue, job, trace: parent, .. } = &delivery;
         let context = parent.next(&format!("{run} {job} {}", delivery.receives()));
         let (trace_id, span_id, parent_id) = (context.trace_id(), context.span_id(), parent.span_id());
@@ -225,11 +255,17 @@ impl<S: Store> Worker<S> {
             let progress = tokio::select! {
                 biased;
                 progress = runner.run(delivery) => progress,
-                never = hold_permit(queue, permit, in_flight, long_jobs) => match never {},
+                never = hold_slot(queue, slot, in_flight, long_jobs) => match never {},
             };
             health.ended(run, progress);
         };
         jobs.spawn(trace::with_context(context, work).instrument(span));
+    }
+
+    /// Returns a message of a tenant that has its share to the queue.
+    fn put_back(&self, jobs: &mut JoinSet<()>, delivery: Delivery) {
+        let (runner, context) = (self.job_runner(), delivery.trace);
+        jobs.spawn(trace::with_context(context, async move { runner.put_back(&delivery).await }));
     }
 
     async fn give_back(&self, delivery: &Delivery) {
@@ -277,11 +313,11 @@ impl<S: Store> Worker<S> {
     }
 }
 
-/// Holds a job's permit until it ends. Decisions never wait behind steps: a long job on the decisions queue moves to
+/// Holds a job's slot until it ends. Decisions never wait behind steps: a long job on the decisions queue moves to
 /// the shared capacity as soon as there is some.
-async fn hold_permit(
+async fn hold_slot(
     queue: QueueName,
-    permit: OwnedSemaphorePermit,
+    slot: Slot,
     mut in_flight: InFlight<'_>,
     long_jobs: Arc<Semaphore>,
 ) -> Infallible {
@@ -291,7 +327,7 @@ async fn hold_permit(
     sleep(LONG_JOB_AFTER).await;
     let Ok(_long_job) = long_jobs.acquire_owned().await else { return pending().await };
     in_flight.move_over();
-    drop(permit);
+    drop(slot);
     pending().await
 }
 

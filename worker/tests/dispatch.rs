@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
 use countersign_worker::{CancellationToken, WorkerSettings};
 use domain::command::Certainty;
+use domain::dispatch::RECORD_FORMAT;
 use domain::{
     Action, Cause, EffectClass, Failure, FieldChange, Initiator, Live, Reversibility, RunKey, RunRecord,
     RunStatus, ToolName,
@@ -232,7 +233,7 @@ async fn a_run_missed_by_the_start_is_woken_by_the_sweep() {
     assert_eq!((env.status(&run).await, env.messages().await), (RunStatus::Queued, 0));
     // The process that starts dispatch dies before it announces a run.
     let fleet = env.store.fleet().await.unwrap().unwrap();
-    let started = domain::Fleet { stopped: None, revision: fleet.revision + 1 };
+    let started = domain::Fleet { stopped: None, revision: fleet.revision + 1, ..fleet };
     env.store.put_fleet(started).await.unwrap();
     env.work(Duration::from_mins(10)).await;
     assert_eq!(env.status(&run).await, RunStatus::Succeeded);
@@ -501,4 +502,23 @@ async fn a_backout_cancels_runs_started_before_it_is_visible() {
     let late = env.start("acme", "late", &three()).await;
     assert_eq!(backout.await.unwrap().unwrap(), Backout { canceled: 1, ..Backout::default() });
     assert_eq!(env.status(&late).await, RunStatus::Canceled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outdated_worker_starts_nothing_and_stops() {
+    let env = TestEnv::set();
+    env.engine.operations().record_format().await.unwrap();
+    let run = env.start("acme", "k", &three()).await;
+    let fleet = env.store.fleet().await.unwrap().unwrap();
+    assert_eq!(fleet.format, RECORD_FORMAT);
+    let newer = domain::Fleet { format: RECORD_FORMAT + 1, revision: fleet.revision + 1, ..fleet };
+    env.store.put_fleet(newer).await.unwrap();
+
+    let (_shutdown, working) = env.employ();
+    assert!(working.await.unwrap(), "it drains by itself");
+
+    assert_eq!((env.status(&run).await, env.begun()), (RunStatus::Queued, 0));
+    assert_eq!((testkit::messages(&env.store).await, env.dead().await), (1, 0));
+    let refused = env.elsewhere().operations().record_format().await;
+    assert!(matches!(refused, Err(EngineError::Outdated { .. })), "{refused:?}");
 }

@@ -39,6 +39,16 @@ async fn a_worker_that_cannot_write_is_unhealthy() {
     read_only.store(false, Ordering::Relaxed);
     sleep(Duration::from_mins(3)).await;
     assert_eq!(health.status(), HealthStatus::Healthy);
+
+    read_only.store(true, Ordering::Relaxed);
+    for key in ["k5", "k6", "k7"] {
+        runs.push(testkit::start(&engine, testkit::TRANSFORM, key).await);
+    }
+    sleep(Duration::from_secs(20)).await;
+    assert!(matches!(health.status(), HealthStatus::Degraded(_)), "it has worked before");
+    read_only.store(false, Ordering::Relaxed);
+    sleep(Duration::from_mins(3)).await;
+    assert_eq!(health.status(), HealthStatus::Healthy);
     for run in &runs {
         assert_eq!(engine.store().load(run).await.unwrap().unwrap().status, RunStatus::Succeeded);
     }

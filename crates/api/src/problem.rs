@@ -209,7 +209,7 @@ impl From<EngineError> for ApiError {
             EngineError::Contended { .. } | EngineError::KeyTaken { .. } | EngineError::WorkerBusy { .. } => {
                 Self::new(StatusCode::CONFLICT, "CONTENDED", error.to_string()).remedy("try again")
             }
-            EngineError::PolicyBusy { .. } => {
+            EngineError::PolicyBusy { .. } | EngineError::Outdated { .. } => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", error.to_string())
                     .remedy("try again later; nothing was changed")
             }

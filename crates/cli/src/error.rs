@@ -223,6 +223,7 @@ fn engine_exit_status(error: &EngineError) -> ExitStatus {
         EngineError::Refused(_)
         | EngineError::BackoutOver
         | EngineError::PolicyBusy { .. }
+        | EngineError::Outdated { .. }
         | EngineError::Contended { .. }
         | EngineError::TenantChanged { .. }
         | EngineError::PolicyTestsFailed { .. }

@@ -285,7 +285,7 @@ fn dead_letters<S: Store>(health: &FleetHealth, user: &SessionUser<S>) -> Markup
                 table.cards {
                     thead { tr { th scope="col" { "Run" } th scope="col" { "Queue" } th scope="col" { "Receive count" } th scope="col" { "Moved" } } }
                     tbody { @for letter in &health.dead.of_tenant { tr {
-                        td data-label="Run" { a href={ "/runs/" (letter.run.run) } { code { (letter.run.run) } } }
+                        td data-label="Run" { @if let Some(run) = letter.run() { a href={ "/runs/" (run.run) } { code { (run.run) } } } }
                         td data-label="Queue" { (letter.queue) }
                         td.number data-label="Receive count" { (letter.receives) }
                         td data-label="Moved" { (relative_time(letter.at, user.handle.now())) }

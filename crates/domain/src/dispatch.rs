@@ -37,12 +37,19 @@ impl DispatchStop {
     }
 }
 
+/// The format of the records that this program writes. It grows when an older program would drop a field that a newer one
+/// has written.
+pub const RECORD_FORMAT: u32 = 1;
+
 /// The settings for all tenants.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fleet {
     /// Set while dispatch is stopped for all tenants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<DispatchStop>,
+    /// The newest [`RECORD_FORMAT`] of a worker that has started. A program with an older one starts no steps.
+    #[serde(default)]
+    pub format: u32,
     /// Incremented by every change.
     #[serde(default)]
     pub revision: u32,

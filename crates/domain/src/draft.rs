@@ -17,6 +17,7 @@ use crate::digest::Digest;
 use crate::event::{Event, EventBody, RunTransition, StepTransition};
 use crate::id::{ApprovalId, Fence, OpId, RunKey, SignalId, StepSeq, Version};
 use crate::initiator::Initiator;
+use crate::key::IdempotencyKey;
 use crate::machine::{RunMove, RunStatus, StepMove, StepStatus};
 use crate::plan::{Plan, PlannedStep};
 use crate::queue::QueueName;
@@ -114,6 +115,16 @@ pub struct ReceiptChange {
     pub receipt: Receipt,
 }
 
+/// The receipt that a decision was made from and does not change. The decision is superseded if another run has replaced
+/// it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceiptCheck {
+    /// The key of the receipt.
+    pub key: IdempotencyKey,
+    /// The revision that must be current.
+    pub revision: u32,
+}
+
 /// A write of a signal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SignalChange {
@@ -138,6 +149,8 @@ pub struct Decision {
     pub steps: Vec<StepRecord>,
     /// The changed receipts.
     pub receipts: Vec<ReceiptChange>,
+    /// The receipts that must not have changed.
+    pub receipt_checks: Vec<ReceiptCheck>,
     /// The changed signals.
     pub signals: Vec<SignalChange>,
     /// The changed approvals. The run's version guards them too.
@@ -174,6 +187,7 @@ pub struct Draft<'p> {
     pub(crate) events: Vec<SealedEvent>,
     pub(crate) steps: Vec<StepRecord>,
     pub(crate) receipts: Vec<ReceiptChange>,
+    receipt_checks: Vec<ReceiptCheck>,
     pub(crate) signals: Vec<SignalChange>,
     approvals: Vec<Approval>,
     notifications: Vec<ApprovalId>,
@@ -215,6 +229,7 @@ impl<'p> Draft<'p> {
             events: Vec::new(),
             steps: Vec::new(),
             receipts: Vec::new(),
+            receipt_checks: Vec::new(),
             signals: Vec::new(),
             replaces,
             run_from: None,
@@ -252,6 +267,14 @@ impl<'p> Draft<'p> {
         self.save_approval(approval);
     }
 
+    /// Makes the decision depend on `receipt`. A receipt that the decision changes is checked by the change.
+    pub(crate) fn depend_on(&mut self, receipt: &Receipt) {
+        if self.receipts.iter().all(|change| change.receipt.key != receipt.key) {
+            let (key, revision) = (receipt.key.clone(), receipt.revision);
+            self.receipt_checks.push(ReceiptCheck { key, revision });
+        }
+    }
+
     /// The time of the decision.
     pub fn now(&self) -> Timestamp {
         self.stamp.now
@@ -268,6 +291,7 @@ impl<'p> Draft<'p> {
             events: self.events,
             steps: self.steps,
             receipts: self.receipts,
+            receipt_checks: self.receipt_checks,
             signals: self.signals,
             approvals: self.approvals,
             outgoing,

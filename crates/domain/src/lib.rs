@@ -56,7 +56,7 @@ pub use command::Command;
 pub use concurrency::{ConcurrencyKey, ConcurrencyRule, ConcurrencyScope, OnConflict};
 pub use digest::Digest;
 pub use dispatch::{DispatchStop, Fleet};
-pub use draft::{Decision, Draft, Job, Outgoing, ReceiptChange, SignalChange, Stamp};
+pub use draft::{Decision, Draft, Job, Outgoing, ReceiptChange, ReceiptCheck, SignalChange, Stamp};
 pub use effect::{Action, ActionOrigin, EffectClass, FieldChange, Reversibility};
 pub use event::{Event, EventBody};
 pub use failure::Failure;

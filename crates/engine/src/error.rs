@@ -20,6 +20,12 @@ pub enum EngineError {
     /// The tenant's policy evaluations use all permits of that tenant.
     #[error("policy evaluations of tenant {tenant} are at their limit; try again")]
     PolicyBusy { tenant: TenantId },
+    /// A newer program has started, and this one would drop what it does not know.
+    #[error(
+        "another program writes records of format {format}, and this one knows format {}: update this program",
+        domain::dispatch::RECORD_FORMAT
+    )]
+    Outdated { format: u32 },
     /// Dispatch was started while a backout was in progress.
     #[error("dispatch was started during this backout; runs are no longer canceled")]
     BackoutOver,

@@ -13,7 +13,7 @@ use domain::{
 };
 use serde_json::json;
 use store::{Intercepted, Ledger as _, Queue as _, Store, StoreError};
-use testkit::{Fault, Faults, memory, request};
+use testkit::{Fault, Faults, TestClock, memory, request};
 use tokio::time::Instant;
 
 /// Longer than any wait in these tests.
@@ -209,4 +209,48 @@ async fn an_outcome_survives_a_failing_output_write() {
     let engine = engine_on(Intercepted::new(memory(), keeps_nothing(BUSY_FOR)), tool);
     assert_eq!(walked(&engine, LONG_ANSWER).await.status, RunStatus::Succeeded);
     assert_eq!(posted.load(Ordering::Relaxed), 1);
+}
+
+/// A store whose disk is full for this long after the tool has acted.
+fn full_disk(posted: &Arc<AtomicU32>, length: Duration) -> Faults {
+    let (posted, since) = (Arc::clone(posted), std::sync::OnceLock::new());
+    Faults::at("ledger.commit", move || {
+        if posted.load(Ordering::Relaxed) == 0 || since.get_or_init(Instant::now).elapsed() >= length {
+            return Fault::None;
+        }
+        Fault::Fail(StoreError::broken("commit a decision", "database or disk is full"))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_survives_a_full_disk() {
+    let (tool, posted, _) = Post::new();
+    // Longer than the lease.
+    let faults = full_disk(&posted, Duration::from_secs(20));
+    let engine = engine_on(Intercepted::new(memory(), faults), tool);
+    assert_eq!(walked(&engine, LONG_ANSWER).await.status, RunStatus::Succeeded);
+    assert_eq!(posted.load(Ordering::Relaxed), 1, "it was posted once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_does_not_outlast_a_lost_lease() {
+    let (tool, posted, _) = Post::new();
+    let (again, ..) = Post::new();
+    let clock = TestClock::runtime();
+    let store = testkit::engine().clock(clock.clone()).memory();
+    let timing = || Timing { heartbeat: Millis(100), lease: Millis::secs(3), ..Timing::default() };
+    let full = Intercepted::new(store.clone(), full_disk(&posted, Duration::from_secs(20)));
+    let builder = testkit::engine().tool(tool).timing(timing()).clock(clock.clone());
+    let engine = builder.me("first").on(full);
+    let other = testkit::engine().tool(again).timing(timing()).clock(clock).me("second").on(store);
+    let run = engine.admission().start(request(&engine, LONG_ANSWER, "k")).await.unwrap().run;
+    let takes_over = async {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        testkit::advance(&other, &run).await
+    };
+    let first = Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default()));
+    let (first, second) = tokio::join!(first, takes_over);
+    first.unwrap();
+    assert_eq!(second, RunStatus::Succeeded);
+    assert_eq!(testkit::record(&other, &run).await.status, RunStatus::Succeeded);
 }

@@ -34,19 +34,20 @@ struct Inner {
     hash: Digest,
     catalogue: Catalogue,
     engine: Engine,
+    /// Shares the parsed policy files with `engine`.
+    tests: Engine,
 }
 
 impl PolicyBundle {
     /// Parses and checks Rego files, given by their paths in the bundle. Files that end in `_test.rego` contain tests.
     pub fn parse(files: BTreeMap<String, String>) -> Result<Self, PolicyError> {
         compile::check_size(&files)?;
-        let outline = compile::outline(&files)?;
+        let (parsed, outline) = compile::parse(&files)?;
         let catalogue = check::check(&outline)?;
-        let engine = compile::prepared(policy_files(&files), &catalogue)?;
         // The tests must compile too: a bundle whose tests cannot run is refused.
-        compile::prepared(&files, &catalogue)?;
+        let (engine, tests) = parsed.compile(&catalogue)?;
         let hash = hash_of(policy_files(&files));
-        Ok(Self(Arc::new(Inner { files, hash, catalogue, engine })))
+        Ok(Self(Arc::new(Inner { files, hash, catalogue, engine, tests })))
     }
 
     /// The default policy, for tenants that have applied no policy of their own.
@@ -103,9 +104,7 @@ impl PolicyBundle {
 
     /// Runs the tests until `is_expired` returns true. Tests that are not run have failed.
     pub fn test_until(&self, is_expired: &dyn Fn() -> bool) -> TestReport {
-        // `parse` compiled the tests, so they compile here too; if they did not, all of them would fail.
-        let engine = compile::prepared(&self.0.files, &self.0.catalogue);
-        TestReport::run(engine.ok().as_ref(), &self.0.catalogue.tests, is_expired)
+        TestReport::run(&self.0.tests, &self.0.catalogue.tests, is_expired)
     }
 
     fn members(&self, request: &PolicyRequest<'_>) -> Result<Members, EvaluationError> {
@@ -190,6 +189,17 @@ const BUILT_IN_FILES: &[(&str, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_file_is_parsed_once() {
+        let files = PolicyBundle::built_in().unwrap().files().clone();
+        compile::PARSED.take();
+        PolicyBundle::parse(files.clone()).unwrap();
+        let mut parsed = compile::PARSED.take();
+        parsed.retain(|path| files.contains_key(path));
+        parsed.sort();
+        assert_eq!(parsed, files.into_keys().collect::<Vec<_>>());
+    }
 
     #[test]
     fn tests_that_are_not_run_have_failed() {

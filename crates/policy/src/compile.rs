@@ -52,20 +52,39 @@ fn is_path(path: &str) -> bool {
             .is_some_and(|stem| !stem.is_empty())
 }
 
-/// Parses each of `files` into its outline.
-pub(crate) fn outline(files: &BTreeMap<String, String>) -> Result<Vec<File>, PolicyError> {
-    files.iter().map(|(path, text)| outline_of(path, text)).collect()
+/// The parsed files of a bundle. Each file is parsed once.
+pub(crate) struct ParsedFiles {
+    /// The policy files.
+    policy: Engine,
+    /// All files, including tests.
+    all: Engine,
 }
 
-fn outline_of(path: &str, text: &str) -> Result<File, PolicyError> {
+/// Parses `files`, and returns the outline of each in the order of the paths.
+pub(crate) fn parse(files: &BTreeMap<String, String>) -> Result<(ParsedFiles, Vec<File>), PolicyError> {
+    let mut policy = Engine::new();
+    policy.set_execution_timer_config(time_limit());
+    let mut outlines = BTreeMap::new();
+    for (path, text) in files.iter().filter(|(path, _)| !is_test(path)) {
+        outlines.insert(path, parse_file(&mut policy, path, text)?);
+    }
+    let mut all = policy.clone();
+    for (path, text) in files.iter().filter(|(path, _)| is_test(path)) {
+        outlines.insert(path, parse_file(&mut all, path, text)?);
+    }
+    Ok((ParsedFiles { policy, all }, outlines.into_values().collect()))
+}
+
+fn parse_file(engine: &mut Engine, path: &str, text: &str) -> Result<File, PolicyError> {
     lexical::check(path, text)?;
-    let mut engine = Engine::new();
-    add(&mut engine, path, text)?;
-    let module = engine.get_modules().first().map(|module| syntax::outline(module, is_test(path)));
+    add(engine, path, text)?;
+    let module = engine.get_modules().last().map(|module| syntax::outline(module, is_test(path)));
     module.ok_or_else(|| PolicyError::of_bundle(PolicyErrorKind::Empty))
 }
 
 fn add(engine: &mut Engine, path: &str, text: &str) -> Result<(), PolicyError> {
+    #[cfg(test)]
+    PARSED.with_borrow_mut(|parsed| parsed.push(path.to_owned()));
     engine.add_policy(path.to_owned(), text.to_owned()).map(drop).map_err(|error| {
         let mut error = syntax_error(&error.to_string());
         let start = PolicyLocation { file: path.to_owned(), line: 1, column: 1 };
@@ -79,19 +98,23 @@ fn syntax_error(error: &str) -> PolicyError {
     PolicyError { location, kind: PolicyErrorKind::Syntax(message) }
 }
 
-/// An engine with `files` and a time limit. Clone it for each evaluation.
-pub(crate) fn prepared<'a>(
-    files: impl IntoIterator<Item = (&'a String, &'a String)>,
-    catalogue: &Catalogue,
-) -> Result<Engine, PolicyError> {
-    let mut engine = Engine::new();
-    engine.set_execution_timer_config(time_limit());
-    for (path, text) in files {
-        add(&mut engine, path, text)?;
+impl ParsedFiles {
+    /// The engine for evaluations, and the one for tests. Clone it for each evaluation.
+    pub(crate) fn compile(self, catalogue: &Catalogue) -> Result<(Engine, Engine), PolicyError> {
+        Ok((compiled(self.policy, catalogue)?, compiled(self.all, catalogue)?))
     }
+}
+
+fn compiled(mut engine: Engine, catalogue: &Catalogue) -> Result<Engine, PolicyError> {
     add(&mut engine, ENTRY_PACKAGE, &entry(catalogue.sets()))?;
     // Compilation for one rule prepares the engine for all rules.
     let rule: Arc<str> = ENTRY_RULE.into();
     engine.compile_with_entrypoint(&rule).map_err(|error| syntax_error(&error.to_string()))?;
     Ok(engine)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// The paths that this thread has parsed.
+    pub(crate) static PARSED: std::cell::RefCell<Vec<String>> = const { std::cell::RefCell::new(Vec::new()) };
 }

@@ -36,10 +36,9 @@ impl TestResult {
 }
 
 impl TestReport {
-    /// Runs `tests` one by one until `is_expired` returns true; tests that are not run have failed. Without an engine,
-    /// all tests fail.
+    /// Runs `tests` one by one until `is_expired` returns true; tests that are not run have failed.
     pub(crate) fn run(
-        engine: Option<&Engine>,
+        engine: &Engine,
         tests: &BTreeMap<String, PolicyLocation>,
         is_expired: &dyn Fn() -> bool,
     ) -> Self {
@@ -72,8 +71,8 @@ impl TestReport {
 }
 
 /// A test passes if it is true. A test that is false, undefined or an error fails.
-fn outcome(engine: Option<&Engine>, test: &str) -> Result<(), String> {
-    let mut engine = engine.cloned().ok_or("the tests do not compile")?;
+fn outcome(engine: &Engine, test: &str) -> Result<(), String> {
+    let mut engine = engine.clone();
     let evaluation = AssertUnwindSafe(|| engine.eval_rule(test.to_owned()));
     match catch_unwind(evaluation).map_err(|_| EvaluationError::Crashed.to_string())? {
         Ok(Value::Bool(true)) => Ok(()),

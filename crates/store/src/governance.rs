@@ -41,6 +41,12 @@ pub trait Governance {
         tenant: &TenantId,
     ) -> impl Future<Output = Result<(Option<Fleet>, Option<Tenant>), StoreError>> + Send;
 
+    /// Reads the settings of `tenant`, eventually consistent like [`Governance::eventual`].
+    fn eventual_tenant(
+        &self,
+        tenant: &TenantId,
+    ) -> impl Future<Output = Result<Option<Tenant>, StoreError>> + Send;
+
     /// Writes the fleet settings. `Superseded` if the stored revision is not `fleet.revision - 1`.
     fn put_fleet(&self, fleet: Fleet) -> impl Future<Output = Result<Write, StoreError>> + Send;
 

@@ -51,6 +51,9 @@ pub trait Intercept: Send + Sync + 'static {
     /// State that `before` passes to `after`.
     type State: Send;
 
+    /// Replaces [`Ledger::INDEX_DELAY`] of the store.
+    const INDEX_DELAY: Option<Millis> = None;
+
     /// Runs before the call. An error is returned to the caller, and the call is not made.
     fn before(&self, call: &StoreCall) -> impl Future<Output = Result<Self::State, StoreError>> + Send;
 
@@ -101,6 +104,11 @@ macro_rules! intercept {
 }
 
 impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
+    const INDEX_DELAY: Millis = match I::INDEX_DELAY {
+        Some(delay) => delay,
+        None => S::INDEX_DELAY,
+    };
+
     intercept! { "ledger":
         put_plan(tenant: &TenantId, plan: &Plan) -> ();
         plan(tenant: &TenantId, hash: &Digest) -> Option<Plan>;
@@ -135,6 +143,9 @@ impl<S: Store, I: Intercept> Queue for Intercepted<S, I> {
     intercept! { "queue":
         send(message: &Outgoing) -> ();
         receive(queue: QueueName, max: usize, visibility: Millis, wait: Duration) -> Vec<Delivery>;
+        receive_except(
+            queue: QueueName, except: &BTreeSet<TenantId>, max: usize, visibility: Millis
+        ) -> Option<Vec<Delivery>>;
         extend(handle: &Handle, visibility: Millis) -> bool;
         delete(handle: &Handle) -> bool;
         dead_letters(limit: u32) -> Vec<DeadLetter>;
@@ -157,6 +168,7 @@ impl<S: Store, I: Intercept> Governance for Intercepted<S, I> {
         put_tenant(tenant: Tenant) -> Write;
         fleet() -> Option<Fleet>;
         eventual(tenant: &TenantId) -> (Option<Fleet>, Option<Tenant>);
+        eventual_tenant(tenant: &TenantId) -> Option<Tenant>;
         put_fleet(fleet: Fleet) -> Write;
         put_policy(tenant: &TenantId, hash: &Digest, files: PolicyFiles) -> ();
         policy(tenant: &TenantId, hash: &Digest) -> Option<PolicyFiles>;

@@ -116,6 +116,9 @@ pub struct RunPage {
 /// before. Methods that read an index ([`Ledger::runs`], [`Ledger::due`], [`Ledger::tenants`]) may be late; their
 /// results are candidates.
 pub trait Ledger {
+    /// How long after its commit a run may be missing from an index. A reader that must find every run waits this long.
+    const INDEX_DELAY: Millis = Millis(0);
+
     /// Stores `plan` under its hash. Storing it again has no effect.
     fn put_plan(&self, tenant: &TenantId, plan: &Plan)
     -> impl Future<Output = Result<(), StoreError>> + Send;

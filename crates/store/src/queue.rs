@@ -1,10 +1,11 @@
 //! The queue: messages that ask a worker to do a job about a run.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Job, Millis, Outgoing, QueueName, RunKey, Timestamp, TraceContext};
+use domain::{Job, Millis, Outgoing, QueueName, RunKey, TenantId, Timestamp, TraceContext};
 
 use crate::error::StoreError;
 
@@ -58,19 +59,30 @@ impl Delivery {
     }
 }
 
-/// A message of the dead-letter queue: it was received [`RECEIVES_MAX`] times without being deleted.
+/// A message of the dead-letter queue: it was received [`RECEIVES_MAX`] times without being deleted, or it cannot be
+/// decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// The run that the message is about.
-    pub run: RunKey,
+    /// The run that the message is about, and the job that was not done; `None` if it cannot be decoded.
+    pub message: Option<(RunKey, Job)>,
     /// The queue that the message was sent to.
     pub queue: QueueName,
-    /// The job that was not done.
-    pub job: Job,
     /// The receive count.
     pub receives: u32,
     /// When the message moved to the dead-letter queue. When it was sent, if the queue does not report that.
     pub at: Timestamp,
+}
+
+impl DeadLetter {
+    /// The run that the message is about.
+    pub fn run(&self) -> Option<&RunKey> {
+        self.message.as_ref().map(|(run, _)| run)
+    }
+
+    /// The job that was not done.
+    pub fn job(&self) -> Option<&Job> {
+        self.message.as_ref().map(|(_, job)| job)
+    }
 }
 
 /// Messages with at-least-once delivery and no guaranteed order. Each message belongs to one queue, and a backlog
@@ -107,6 +119,18 @@ pub trait Queue {
         visibility: Millis,
         wait: Duration,
     ) -> impl Future<Output = Result<Vec<Delivery>, StoreError>> + Send;
+
+    /// Receives up to `max` visible messages of `queue` that are not about a tenant in `except`, without waiting. `None`
+    /// if the queue cannot select messages by tenant.
+    fn receive_except(
+        &self,
+        _queue: QueueName,
+        _except: &BTreeSet<TenantId>,
+        _max: usize,
+        _visibility: Millis,
+    ) -> impl Future<Output = Result<Option<Vec<Delivery>>, StoreError>> + Send {
+        std::future::ready(Ok(None))
+    }
 
     /// Sets the visibility timeout of a received message to `visibility` from now on. `false` if the queue reports
     /// that the handle is no longer valid. SQS does not always report that, so no caller may rely on it.

@@ -217,6 +217,20 @@ fn another_schema_version_is_refused() {
     assert!(error.contains("schema version 99") && error.contains("start with a new file"), "{error}");
 }
 
+/// A newer program has changed the file of a running one.
+#[tokio::test]
+async fn write_to_another_schema_version_is_refused() {
+    let env = TestEnv::new();
+    let store = env.open();
+    store.send(&advance("before")).await.unwrap();
+    Connection::open(env.path()).unwrap().pragma_update(None, "user_version", 1_000).unwrap();
+
+    let error = store.send(&advance("after")).await.unwrap_err();
+
+    assert!(error_chain(&error).contains("schema version 1000"), "{}", error_chain(&error));
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 1);
+}
+
 #[test]
 fn file_that_is_not_a_database_is_rejected_unchanged() {
     let env = TestEnv::new();
@@ -272,6 +286,33 @@ async fn undecodable_schedule_does_not_block_the_others() {
     let due = store.due_schedules(Timestamp(1), 10).await.unwrap();
     let due: Vec<_> = due.iter().map(|due| due.applied.workflow.as_str()).collect();
     assert_eq!(due, ["nightly"]);
+}
+
+/// A message of another version of the program, and a damaged one.
+#[tokio::test]
+async fn unreadable_message_does_not_block_its_queue() {
+    let env = TestEnv::new();
+    let store = env.open();
+    let other = Connection::open(env.path()).unwrap();
+    for (tenant, job) in [("'acme'", "'dance'"), ("x'00ff'", "'advance'")] {
+        let row = format!(
+            "INSERT INTO messages (queue, visible_at, tenant, run, job) VALUES ('steps', 1, {tenant}, 'r', {job})"
+        );
+        other.execute_batch(&row).unwrap();
+    }
+    store.send(&advance("good")).await.unwrap();
+
+    let received = store.receive(QueueName::Steps, 10, HIDDEN, Duration::ZERO).await.unwrap();
+
+    assert_eq!(received.into_iter().map(|delivery| delivery.run).collect::<Vec<_>>(), [run_key("good")]);
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 1);
+    let dead = store.dead_letters(10).await.unwrap();
+    assert_eq!(
+        dead.iter().map(|dead| (dead.run(), dead.queue)).collect::<Vec<_>>(),
+        [(None, QueueName::Steps); 2]
+    );
+    assert_eq!(store.redrive(10).await.unwrap(), 0);
+    assert_eq!(store.dead_letters(10).await.unwrap(), dead);
 }
 
 #[tokio::test]

@@ -124,5 +124,6 @@ pub async fn messages(store: &impl Queue) -> u64 {
 
 /// The jobs of the first dead letters.
 pub async fn dead_letters(store: &impl Queue) -> Vec<Job> {
-    store.dead_letters(10).await.unwrap().into_iter().map(|letter| letter.job).collect()
+    let letters = store.dead_letters(10).await.unwrap();
+    letters.iter().filter_map(|letter| letter.job().cloned()).collect()
 }

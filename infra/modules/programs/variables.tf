@@ -101,7 +101,7 @@ variable "systems" {
 }
 
 variable "room" {
-  description = "Number of messages of each queue that a worker processes concurrently. Each queue has its own limit, so that decisions never wait for steps."
+  description = "Number of messages of each queue that a worker processes concurrently. Each queue has its own limit, so that decisions never wait for steps. As many again are processed for tenants that hold less than an eighth of the limit."
   type        = object({ ingest = number, decisions = number, steps = number })
   default     = { ingest = 8, decisions = 8, steps = 16 }
 

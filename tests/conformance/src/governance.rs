@@ -38,11 +38,11 @@ fn stopped(reason: &str) -> DispatchStop {
 
 async fn stale_write_does_not_replace_the_fleet_switch<S: Store>(store: Arc<S>) {
     assert_eq!(store.fleet().await.unwrap(), None);
-    let stopped = Fleet { stopped: Some(stopped("fire")), revision: 0 };
+    let stopped = Fleet { stopped: Some(stopped("fire")), format: 1, revision: 0 };
     assert_eq!(store.put_fleet(stopped.clone()).await.unwrap(), Write::Committed);
     assert_eq!(store.put_fleet(Fleet::default()).await.unwrap(), Write::Superseded);
     assert_eq!(store.fleet().await.unwrap(), Some(stopped));
-    let started = Fleet { stopped: None, revision: 1 };
+    let started = Fleet { stopped: None, format: 1, revision: 1 };
     assert_eq!(store.put_fleet(started.clone()).await.unwrap(), Write::Committed);
     assert_eq!(store.put_fleet(started.clone()).await.unwrap(), Write::Superseded);
     assert_eq!(store.fleet().await.unwrap(), Some(started));
@@ -60,8 +60,10 @@ async fn both_switches_are_read_together<S: Store>(store: Arc<S>) {
     assert_eq!(store.eventual(&acme.tenant).await.unwrap(), (None, None));
     store.put_tenant(acme.clone()).await.unwrap();
     assert_eq!(store.eventual(&acme.tenant).await.unwrap(), (None, Some(acme.clone())));
-    let all = Fleet { stopped: Some(stopped("flood")), revision: 0 };
+    let all = Fleet { stopped: Some(stopped("flood")), ..Fleet::default() };
     store.put_fleet(all.clone()).await.unwrap();
+    assert_eq!(store.eventual_tenant(&acme.tenant).await.unwrap(), Some(acme.clone()));
+    assert_eq!(store.eventual_tenant(&tenant("umbrella")).await.unwrap(), None);
     assert_eq!(store.eventual(&acme.tenant).await.unwrap(), (Some(all.clone()), Some(acme)));
     assert_eq!(store.eventual(&tenant("umbrella")).await.unwrap(), (Some(all), None));
 }

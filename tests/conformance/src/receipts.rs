@@ -15,6 +15,7 @@ cases![
     one_of_two_runs_with_the_same_effect_wins,
     two_tenants_can_intend_the_same_effect,
     commit_with_a_stale_receipt_writes_nothing,
+    unknown_outcome_needs_an_unchanged_receipt,
     finished_effect_has_its_result,
     failed_effect_can_be_intended_again,
     displaced_receipt_is_still_found_for_its_run,
@@ -72,6 +73,26 @@ async fn commit_with_a_stale_receipt_writes_nothing<S: Store>(store: Arc<S>) {
     assert_eq!(store.load(run.key()).await.unwrap(), Some(run.record.clone()));
     assert_eq!(store.events(run.key(), 0, 10).await.unwrap().len(), 1);
     assert_eq!(messages(&*store).await, depth);
+}
+
+/// Another run records the outcome after this run has read the receipt.
+async fn unknown_outcome_needs_an_unchanged_receipt<S: Store>(store: Arc<S>) {
+    let mut other = Run::start(&*store, "acme", "other", &calls(1)).await;
+    let grant = other.claim(&*store, "effect").await;
+    let open = receipt(&*store, "effect").await;
+    let (run, unread) = (
+        Run::start(&*store, "acme", "request", &calls(1)).await,
+        Run::start(&*store, "acme", "another", &calls(1)).await,
+    );
+    let abandoned = Claim { abandoned: true, ..claim("effect", open) };
+    let (paused, _) = unread.decide(abandoned.clone());
+    assert_eq!(store.commit(paused).await.unwrap(), Write::Committed);
+    let (late, _) = run.decide(abandoned);
+    other.commit(&*store, finish(grant, json!(1))).await;
+
+    assert_eq!(store.commit(late).await.unwrap(), Write::Superseded);
+
+    assert_eq!(store.load(run.key()).await.unwrap(), Some(run.record.clone()));
 }
 
 async fn finished_effect_has_its_result<S: Store>(store: Arc<S>) {

@@ -1,6 +1,11 @@
-//! `/healthz` for load balancers: whether the store responds. It needs no key and reveals nothing else.
+//! `/readyz` reports whether the store responds, and `/healthz` whether the server should be replaced. They need no key
+//! and reveal nothing else.
+//!
+//! All servers share the store, so an outage of the store makes none of them unhealthy: replacing them would not help. A
+//! server that never reached the store is unhealthy, so that a deployment of a wrong configuration is rolled back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -12,17 +17,33 @@ use store::Store;
 use tokio::time::timeout;
 use views::hint::TENANT_DEFAULT;
 
-const PATH: &str = "/healthz";
-
 /// A slower store is reported as unavailable.
 const RESPONSE_MAX: Duration = Duration::from_secs(2);
 
-pub(crate) fn router<S: Store>(engine: Arc<Engine<S>>) -> Router {
-    Router::new().route(PATH, get(health::<S>)).with_state(engine)
+struct ServerHealth<S> {
+    engine: Arc<Engine<S>>,
+    /// Whether the store has responded.
+    has_responded: AtomicBool,
 }
 
-async fn health<S: Store>(State(engine): State<Arc<Engine<S>>>) -> (StatusCode, &'static str) {
-    if store_responds(&engine).await {
+pub(crate) fn router<S: Store>(engine: Arc<Engine<S>>) -> Router {
+    let health = Arc::new(ServerHealth { engine, has_responded: AtomicBool::new(false) });
+    Router::new()
+        .route("/healthz", get(is_healthy::<S>))
+        .route("/readyz", get(is_ready::<S>))
+        .with_state(health)
+}
+
+async fn is_healthy<S: Store>(State(health): State<Arc<ServerHealth<S>>>) -> (StatusCode, &'static str) {
+    if health.has_responded.load(Ordering::Relaxed) {
+        return (StatusCode::OK, "ok");
+    }
+    is_ready(State(health)).await
+}
+
+async fn is_ready<S: Store>(State(health): State<Arc<ServerHealth<S>>>) -> (StatusCode, &'static str) {
+    if store_responds(&health.engine).await {
+        health.has_responded.store(true, Ordering::Relaxed);
         return (StatusCode::OK, "ok");
     }
     (StatusCode::SERVICE_UNAVAILABLE, "the store does not respond")
@@ -50,16 +71,21 @@ mod tests {
     use store::{Intercepted, StoreError};
     use testkit::{Fault, Faults};
 
-    async fn status(fails: bool) -> StatusCode {
-        let gone = || Fault::Fail(StoreError::broken("read the tenant", "gone"));
-        let faults = Faults::new(move |_| if fails { gone() } else { Fault::None });
-        let engine = testkit::engine().on(Intercepted::new(testkit::memory(), faults));
-        health(State(Arc::new(engine))).await.0
-    }
-
     #[tokio::test]
-    async fn health_follows_the_store() {
-        assert_eq!(status(false).await, StatusCode::OK);
-        assert_eq!(status(true).await, StatusCode::SERVICE_UNAVAILABLE);
+    async fn store_outage_makes_no_server_unhealthy() {
+        let fails = Arc::new(AtomicBool::new(true));
+        let failing = Arc::clone(&fails);
+        let gone = || Fault::Fail(StoreError::broken("read the tenant", "gone"));
+        let faults = Faults::new(move |_| if failing.load(Ordering::Relaxed) { gone() } else { Fault::None });
+        let engine = Arc::new(testkit::engine().on(Intercepted::new(testkit::memory(), faults)));
+        let health = Arc::new(ServerHealth { engine, has_responded: AtomicBool::new(false) });
+        let status =
+            async || (is_healthy(State(health.clone())).await.0, is_ready(State(health.clone())).await.0);
+        let (up, down) = (StatusCode::OK, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(status().await, (down, down), "it never reached the store");
+        fails.store(false, Ordering::Relaxed);
+        assert_eq!(status().await, (up, up));
+        fails.store(true, Ordering::Relaxed);
+        assert_eq!(status().await, (up, down));
     }
 }

@@ -317,11 +317,22 @@ pub(super) fn grant(
         }
         PriorEffect::Elsewhere(failure) => defer(draft, before, failure),
         PriorEffect::Conflict(failure) => ending::fail_step(draft, failure).map(ClaimResult::Resolved),
-        PriorEffect::Unknown(failure) => ending::pause_unresolved(draft, failure).map(ClaimResult::Resolved),
+        PriorEffect::Unknown(failure) => {
+            depend_on_receipt(draft, claim);
+            ending::pause_unresolved(draft, failure).map(ClaimResult::Resolved)
+        }
         // The operator decides about the action that this step proposes.
         PriorEffect::Abandoned(failure) => {
+            depend_on_receipt(draft, claim);
             ending::pause_step(draft, failure, Some(foreign_intent(&claim.action))).map(ClaimResult::Resolved)
         }
+    }
+}
+
+/// Another run may record the outcome after the receipt was read. Then the outcome is not unknown.
+fn depend_on_receipt(draft: &mut Draft<'_>, claim: &Claim) {
+    if let Some(receipt) = &claim.receipt {
+        draft.depend_on(receipt);
     }
 }
 

@@ -1,34 +1,32 @@
 //! Policies in memory. A policy is named by its hash, so a cached policy is never stale.
 
-use std::collections::BTreeMap;
-
 use domain::{Digest, Tenant};
-use parking_lot::Mutex;
 use policy::PolicyBundle;
 use store::Store;
 
 use crate::core::Core;
+use crate::core::cache::LruCache;
+use crate::core::policy_pool::PolicyPool;
 use crate::error::EngineError;
 
-/// A worker serves a few tenants; a bundle takes some hundred kilobytes.
-const BUNDLES_MAX: usize = 64;
+/// Policies of a thousand tenants.
+const BUNDLES_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-#[derive(Default)]
-pub(crate) struct Bundles {
-    known: Mutex<BTreeMap<Digest, PolicyBundle>>,
+/// A compiled policy takes about this many times the bytes of its files.
+const COMPILED_SIZE: usize = 16;
+
+pub(crate) struct Bundles(LruCache<Digest, PolicyBundle>);
+
+impl Default for Bundles {
+    fn default() -> Self {
+        Self(LruCache::new(BUNDLES_BYTES_MAX))
+    }
 }
 
 impl Bundles {
-    fn get(&self, hash: &Digest) -> Option<PolicyBundle> {
-        self.known.lock().get(hash).cloned()
-    }
-
     fn put(&self, bundle: PolicyBundle) {
-        let mut known = self.known.lock();
-        if known.len() >= BUNDLES_MAX {
-            known.clear();
-        }
-        known.insert(bundle.hash(), bundle);
+        let bytes = bundle.files().values().map(String::len).sum::<usize>() * COMPILED_SIZE;
+        self.0.put(bundle.hash(), bundle, bytes);
     }
 }
 
@@ -60,16 +58,20 @@ impl TenantBundle {
 }
 
 impl<S: Store> Core<S> {
-    /// The current policy of a tenant.
-    pub(crate) async fn bundle(&self, tenant: &Tenant) -> Result<TenantBundle, EngineError> {
+    /// The current policy of a tenant. One that is not in memory is parsed in `pool`.
+    pub(crate) async fn bundle(
+        &self,
+        tenant: &Tenant,
+        pool: &PolicyPool,
+    ) -> Result<TenantBundle, EngineError> {
         let Some(hash) = tenant.policy else { return Ok(built_in()) };
-        if let Some(bundle) = self.bundles.get(&hash) {
+        if let Some(bundle) = self.bundles.0.get(&hash) {
             return Ok(TenantBundle::Usable(bundle));
         }
         let files = self.retry_busy(|store| store.policy(&tenant.tenant, &hash)).await?;
         let unusable = |why| Ok(TenantBundle::Unusable { hash, why });
         let Some(files) = files else { return unusable(format!("policy {hash} is not in the store")) };
-        match PolicyBundle::parse(files) {
+        match pool.run(&tenant.tenant, |_| PolicyBundle::parse(files)).await? {
             Ok(bundle) if bundle.hash() == hash => {
                 self.bundles.put(bundle.clone());
                 Ok(TenantBundle::Usable(bundle))

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::dispatch::RECORD_FORMAT;
 use domain::{DispatchStop, Fleet, Millis, RunRecord, Tenant, TenantId};
 use parking_lot::Mutex;
 use store::Store;
@@ -14,10 +15,10 @@ use crate::core::Core;
 use crate::error::EngineError;
 
 /// How long an answer is cached.
-const BELIEVED_FOR: Millis = Millis::secs(1);
+const CACHED_FOR: Millis = Millis::secs(1);
 
-/// A worker serves a few tenants; beyond this many the cache is cleared.
-const REMEMBERED_MAX: usize = 1_024;
+/// A worker sees fewer tenants within a second; beyond this many the cache is cleared.
+const TENANTS_MAX: usize = 4_096;
 
 /// The state of dispatch for a tenant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,29 +49,45 @@ impl DispatchState {
     }
 }
 
-/// For which tenants dispatch was found running, and when. A stop is never cached: starting dispatch announces the
-/// waiting runs, and a stale answer must not turn them away.
+/// When dispatch was found running: for the fleet, which all tenants share, and for each tenant. A stop is never cached:
+/// starting dispatch announces the waiting runs, and a stale answer must not turn them away.
 #[derive(Default)]
-pub(crate) struct Switches {
-    on: Mutex<BTreeMap<TenantId, Instant>>,
+pub(crate) struct Switches(Mutex<FoundRunning>);
+
+#[derive(Default)]
+struct FoundRunning {
+    fleet: Option<Instant>,
+    tenants: BTreeMap<TenantId, Instant>,
+}
+
+fn is_fresh(asked: &Instant) -> bool {
+    asked.elapsed() < CACHED_FOR.std()
 }
 
 impl Switches {
-    fn is_on(&self, tenant: &TenantId) -> bool {
-        let on = self.on.lock();
-        on.get(tenant).is_some_and(|asked| asked.elapsed() < BELIEVED_FOR.std())
+    /// Whether the fleet and `tenant` were found running.
+    fn are_on(&self, tenant: &TenantId) -> (bool, bool) {
+        let found = self.0.lock();
+        (found.fleet.as_ref().is_some_and(is_fresh), found.tenants.get(tenant).is_some_and(is_fresh))
     }
 
-    fn found_on(&self, tenant: &TenantId, asked: Instant) {
-        let mut on = self.on.lock();
-        if on.len() >= REMEMBERED_MAX {
-            on.clear();
+    fn fleet_is_on(&self, asked: Instant) {
+        self.0.lock().fleet = Some(asked);
+    }
+
+    fn tenant_is_on(&self, tenant: &TenantId, asked: Instant) {
+        let mut found = self.0.lock();
+        if found.tenants.len() >= TENANTS_MAX {
+            found.tenants.retain(|_, asked| is_fresh(asked));
         }
-        on.insert(tenant.clone(), asked);
+        if found.tenants.len() >= TENANTS_MAX {
+            found.tenants.clear();
+        }
+        found.tenants.insert(tenant.clone(), asked);
     }
 
     pub(crate) fn forget(&self) {
-        self.on.lock().clear();
+        *self.0.lock() = FoundRunning::default();
     }
 }
 
@@ -84,21 +101,38 @@ impl<S: Store> Core<S> {
         Ok(DispatchState::of(fleet, settled))
     }
 
-    /// The state of dispatch for `tenant`, by an eventually consistent read.
-    async fn eventual(&self, tenant: &TenantId) -> Result<DispatchState, EngineError> {
-        let (fleet, settled) = self.retry_busy(|store| store.eventual(tenant)).await?;
-        Ok(DispatchState::of(fleet, settled))
+    /// Whether dispatch runs for `tenant`, by the cached state and an eventually consistent read of the rest.
+    async fn is_on(&self, tenant: &TenantId) -> Result<bool, EngineError> {
+        let (fleet_is_on, tenant_is_on) = self.switches.are_on(tenant);
+        if fleet_is_on && tenant_is_on {
+            return Ok(true);
+        }
+        let asked = Instant::now();
+        // The item of the fleet is read by every worker: once for all of its tenants.
+        let (fleet, settled) = if fleet_is_on {
+            (None, self.retry_busy(|store| store.eventual_tenant(tenant)).await?)
+        } else {
+            self.retry_busy(|store| store.eventual(tenant)).await?
+        };
+        if let Some(format) =
+            fleet.as_ref().map(|fleet| fleet.format).filter(|format| *format > RECORD_FORMAT)
+        {
+            return Err(EngineError::Outdated { format });
+        }
+        let found = DispatchState::of(fleet, settled);
+        if found.fleet.is_none() && !fleet_is_on {
+            self.switches.fleet_is_on(asked);
+        }
+        if found.tenant.is_none() {
+            self.switches.tenant_is_on(tenant, asked);
+        }
+        Ok(!found.is_stopped())
     }
 
     /// Whether work may start for `run`, by the cached state.
     pub(crate) async fn may_begin(&self, run: &RunRecord) -> Result<bool, EngineError> {
         let tenant = &run.key.tenant;
-        if self.switches.is_on(tenant) {
-            return Ok(true);
-        }
-        let asked = Instant::now();
-        if !self.eventual(tenant).await?.is_stopped() {
-            self.switches.found_on(tenant, asked);
+        if self.is_on(tenant).await? {
             return Ok(true);
         }
         // Dispatch may have been started since, and a start announces each run only once: read consistently.

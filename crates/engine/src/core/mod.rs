@@ -5,6 +5,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod bundles;
+mod cache;
 pub(crate) mod commit;
 pub(crate) mod dispatch;
 pub(crate) mod journal;
@@ -12,7 +13,7 @@ pub(crate) mod notifier;
 mod ops;
 mod payloads;
 mod plans;
-mod policy_pool;
+pub(crate) mod policy_pool;
 
 use std::sync::Arc;
 

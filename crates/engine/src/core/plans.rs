@@ -1,28 +1,32 @@
 //! Compiled plans in memory. A plan is named by its hash, so a cached plan is never stale.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::{Digest, RunRecord, TenantId};
-use parking_lot::Mutex;
+use domain::{Digest, RunRecord, TenantId, json};
 use store::Store;
 use workflow::CompiledPlan;
 
+use crate::core::cache::LruCache;
 use crate::core::{Core, Loaded};
 use crate::error::EngineError;
 
-/// A worker sees a few workflows repeatedly; this many plans take a few megabytes.
-const PLANS_MAX: usize = 256;
+/// A worker of a large fleet sees the workflows of a thousand tenants.
+const PLANS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-#[derive(Default)]
-pub(crate) struct PlanCache {
-    plans: Mutex<BTreeMap<(TenantId, Digest), Arc<CompiledPlan>>>,
+/// A compiled plan takes about this many times the bytes of its JSON.
+const COMPILED_SIZE: usize = 8;
+
+pub(crate) struct PlanCache(LruCache<(TenantId, Digest), Arc<CompiledPlan>>);
+
+impl Default for PlanCache {
+    fn default() -> Self {
+        Self(LruCache::new(PLANS_BYTES_MAX))
+    }
 }
 
 impl PlanCache {
     fn get(&self, tenant: &TenantId, hash: &Digest) -> Option<Arc<CompiledPlan>> {
-        let plans = self.plans.lock();
-        plans.get(&(tenant.clone(), *hash)).cloned()
+        self.0.get(&(tenant.clone(), *hash))
     }
 
     pub(crate) fn has(&self, tenant: &TenantId, hash: &Digest) -> bool {
@@ -30,12 +34,8 @@ impl PlanCache {
     }
 
     pub(crate) fn put(&self, tenant: &TenantId, hash: Digest, plan: Arc<CompiledPlan>) {
-        let mut plans = self.plans.lock();
-        // Clearing the cache now and then is cheaper than tracking use.
-        if plans.len() >= PLANS_MAX {
-            plans.clear();
-        }
-        plans.insert((tenant.clone(), hash), plan);
+        let bytes = json::canonical(plan.plan()).len() * COMPILED_SIZE;
+        self.0.put((tenant.clone(), hash), plan, bytes);
     }
 }
 

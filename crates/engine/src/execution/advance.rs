@@ -11,18 +11,19 @@ use domain::next::{Next, next};
 use domain::plan::Work;
 use domain::record::Signal;
 use domain::{
-    Cause, Decision, Draft, Initiator, Job, Live, Millis, Outgoing, QueueName, Refusal, RunKey, RunRecord,
-    RunStatus, StepSeq, Version,
+    Cause, Decision, Draft, Fence, Initiator, Job, Live, Millis, Outgoing, QueueName, Refusal, RunKey,
+    RunRecord, RunStatus, StepSeq, Version,
 };
 use store::Store;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::core::commit::{Committed, ROUNDS_MAX};
 use crate::core::{AdvanceResult, Loaded};
-use crate::error::EngineError;
+use crate::error::{EngineError, error_chain};
 use crate::execution::ExecutionService;
 use crate::execution::bind::{BindError, Memory, Proposal, Unbound};
+use crate::execution::perform::Renewal;
 
 /// How far one call advances a run before other runs get a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,20 @@ pub(crate) struct Held {
     pub(crate) proposal: Proposal,
     /// Taken before the claim was sent: the ledger counts the lease from before the write.
     pub(crate) since: Instant,
+}
+
+/// What identifies a held step when it ends.
+#[derive(Clone, Copy)]
+pub(crate) struct HeldEffect {
+    pub(crate) fence: Fence,
+    /// Whether the step may have changed an external system.
+    pub(crate) has_effect: bool,
+}
+
+impl Held {
+    pub(crate) fn effect(&self) -> HeldEffect {
+        HeldEffect { fence: self.grant.fence, has_effect: self.grant.receipt.is_some() }
+    }
 }
 
 /// Advances one run.
@@ -361,16 +376,43 @@ impl<S: Store> ExecutionService<'_, S> {
         }
     }
 
-    /// Ends a held step together with what follows it. `end` is decided again after each conflict. If the lease was
-    /// lost there is nothing left to end.
+    /// Ends a held step together with what follows it. The outcome of an effect is not dropped because the store cannot
+    /// record it now, for example because its disk is full: the lease is renewed, and the outcome is recorded later.
     pub(crate) async fn conclude(
         self,
         mut loaded: Loaded,
+        held: HeldEffect,
         mut follow: Follow,
         end: impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
     ) -> Result<RunPosition, EngineError> {
+        let give_up_at = Instant::now() + self.core.timing.work_max.std();
+        loop {
+            let ended = self.try_conclude(loaded.clone(), follow, &end).await;
+            let Err(EngineError::Store(error)) = ended else { return ended };
+            if !held.has_effect || Instant::now() >= give_up_at {
+                return Err(error.into());
+            }
+            let (run, error) = (&loaded.record.key, error_chain(&error));
+            tracing::warn!(event = "outcome_not_recorded", %run, error, "outcome not recorded yet; retrying");
+            sleep(self.core.timing.heartbeat.std()).await;
+            match self.renew_lease(&loaded, held.fence).await? {
+                Renewal::Renewed { loaded: now, .. } => loaded = now,
+                Renewal::Lost(now) => return Ok(RunPosition::Free(now)),
+                Renewal::NoReply => {}
+            }
+            follow = Follow::Leave;
+        }
+    }
+
+    /// `end` is decided again after each conflict. If the lease was lost there is nothing left to end.
+    async fn try_conclude(
+        self,
+        mut loaded: Loaded,
+        mut follow: Follow,
+        end: &impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
+    ) -> Result<RunPosition, EngineError> {
         for _ in 0..ROUNDS_MAX {
-            let concluded = self.conclusion(&loaded, &follow, &end);
+            let concluded = self.conclusion(&loaded, &follow, end);
             let (held, decision) = match concluded {
                 Ok(concluded) => concluded,
                 Err(Refusal::StaleFence { .. } | Refusal::Terminal { .. }) => {

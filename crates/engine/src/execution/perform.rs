@@ -5,7 +5,7 @@ use domain::command::{
     Advanced, AttemptMode, Certainty, Command as _, Fail, Finish, Renew, Retry, RetryResult,
 };
 use domain::payload::Fingerprint;
-use domain::{Draft, Failure, Initiator, Millis, Payload, Refusal, StepSeq, TenantId, failure, json};
+use domain::{Draft, Failure, Fence, Initiator, Millis, Payload, Refusal, StepSeq, TenantId, failure, json};
 use serde_json::Value;
 use store::{Store, StoreError};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
@@ -41,7 +41,7 @@ struct StoredResult {
 }
 
 /// The result of a lease renewal.
-enum Renewal {
+pub(crate) enum Renewal {
     Renewed {
         loaded: Loaded,
         cancel_requested: bool,
@@ -60,6 +60,7 @@ impl<S: Store> ExecutionService<'_, S> {
         loaded: Loaded,
         held: Held,
     ) -> Result<RunPosition, EngineError> {
+        let effect = held.effect();
         match self.perform_under_lease(loaded, &held).await? {
             StepWork::Lost(loaded) => Ok(RunPosition::Free(loaded)),
             StepWork::Done(loaded, CallOutcome::Done(stored)) => {
@@ -78,8 +79,10 @@ impl<S: Store> ExecutionService<'_, S> {
                     retry_after,
                     receipt: held.grant.receipt,
                 };
-                self.conclude(loaded, Follow::Leave, |draft| command.clone().decide(draft).map(advanced))
-                    .await
+                self.conclude(loaded, effect, Follow::Leave, |draft| {
+                    command.clone().decide(draft).map(advanced)
+                })
+                .await
             }
             StepWork::Done(loaded, CallOutcome::Failed(failure)) => {
                 self.terminal(loaded, held, failure).await
@@ -94,6 +97,7 @@ impl<S: Store> ExecutionService<'_, S> {
         held: Held,
         StoredResult { done, output, fingerprint }: StoredResult,
     ) -> Result<RunPosition, EngineError> {
+        let effect = held.effect();
         driver.memory.remember(&loaded, held.seq, &done.output);
         let follow = self.follow_soon(driver, &loaded, held.seq.next()).await;
         let command = Finish {
@@ -106,7 +110,7 @@ impl<S: Store> ExecutionService<'_, S> {
             usage: done.usage,
             receipt: held.grant.receipt,
         };
-        self.conclude(loaded, follow, |draft| command.clone().decide(draft).map(Some)).await
+        self.conclude(loaded, effect, follow, |draft| command.clone().decide(draft).map(Some)).await
     }
 
     /// What follows the step, if that is known soon. The lease of the step is not renewed meanwhile, so its outcome
@@ -134,6 +138,7 @@ impl<S: Store> ExecutionService<'_, S> {
         held: Held,
         failure: Failure,
     ) -> Result<RunPosition, EngineError> {
+        let effect = held.effect();
         if held.grant.mode != AttemptMode::Fresh && held.grant.receipt.is_some() {
             // This attempt did nothing, but an earlier one may have acted: the outcome is not known to be a failure.
             let command = Retry {
@@ -144,11 +149,11 @@ impl<S: Store> ExecutionService<'_, S> {
                 receipt: held.grant.receipt,
             };
             return self
-                .conclude(loaded, Follow::Leave, |draft| command.clone().decide(draft).map(advanced))
+                .conclude(loaded, effect, Follow::Leave, |draft| command.clone().decide(draft).map(advanced))
                 .await;
         }
         let command = Fail { fence: Some(held.grant.fence), failure, receipt: held.grant.receipt };
-        self.conclude(loaded, Follow::Leave, |draft| command.clone().decide(draft).map(Some)).await
+        self.conclude(loaded, effect, Follow::Leave, |draft| command.clone().decide(draft).map(Some)).await
     }
 
     /// Performs the step and renews the lease until the tool returns. A lost lease ends the work at once. So does a lease
@@ -181,7 +186,7 @@ impl<S: Store> ExecutionService<'_, S> {
             }
             // The ledger counts the new lease from before the write, so this process counts from before it asks.
             let asked_at = Instant::now();
-            let renewal = timeout_at(lease_ends, Box::pin(self.renew_lease(&loaded, held)));
+            let renewal = timeout_at(lease_ends, Box::pin(self.renew_lease(&loaded, held.grant.fence)));
             let renewal = tokio::select! {
                 biased;
                 // The record's version guards the outcome, whether or not the renewal lands as well.
@@ -247,12 +252,12 @@ impl<S: Store> ExecutionService<'_, S> {
     }
 
     /// Extends the lease on the step.
-    async fn renew_lease(self, loaded: &Loaded, held: &Held) -> Result<Renewal, EngineError> {
+    pub(crate) async fn renew_lease(self, loaded: &Loaded, fence: Fence) -> Result<Renewal, EngineError> {
         let mut loaded = loaded.clone();
         let by = Initiator::new(domain::Cause::System, self.core.me.as_str());
         for _ in 0..ROUNDS_MAX {
             let mut draft: Draft<'_> = self.core.draft(&loaded, &by);
-            let renew = Renew { fence: held.grant.fence, lease: self.core.timing.lease };
+            let renew = Renew { fence, lease: self.core.timing.lease };
             let renewed = match renew.decide(&mut draft) {
                 Ok(renewed) => renewed,
                 Err(Refusal::StaleFence { .. } | Refusal::Terminal { .. }) => {

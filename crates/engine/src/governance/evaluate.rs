@@ -26,7 +26,8 @@ impl<S: Store> GovernanceService<'_, S> {
         (action, origin, found): (&Action, ActionOrigin, Option<Value>),
     ) -> Result<Assessment, EngineError> {
         let tenant = self.tenant(&loaded.record.key.tenant).await?;
-        let (bundle, is_built_in) = (self.core.bundle(&tenant).await?, tenant.policy.is_none());
+        let bundle = self.core.bundle(&tenant, &self.core.verdict_pool).await?;
+        let is_built_in = tenant.policy.is_none();
         let more_to_come = policy_input::more_to_come(loaded.plan.plan(), &self.core.tools, seq);
         let (asking, action) = (loaded.clone(), action.clone());
         let evaluate = move |_: &dyn Fn() -> bool| {

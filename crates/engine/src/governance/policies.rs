@@ -48,7 +48,7 @@ impl<S: Store> TenantHandle<S> {
     /// The tenant and its current policy.
     pub async fn policy(&self) -> Result<TenantPolicy, EngineError> {
         let tenant = self.tenant().await?;
-        let bundle = self.core.bundle(&tenant).await?;
+        let bundle = self.core.bundle(&tenant, &self.core.policy_pool).await?;
         Ok(TenantPolicy { tenant, bundle })
     }
 

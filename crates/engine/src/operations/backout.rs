@@ -164,8 +164,8 @@ impl<S: Store> OperationsService<'_, S> {
         let mut piece = Piece::begin();
         loop {
             if so_far.pass > 0 {
-                // Until then a process that has not seen the stop may start a step.
-                sleep((until - self.core.now()).std()).await;
+                // Until then a process that has not seen the stop may start a step, and the index may not list its run.
+                sleep((until + S::INDEX_DELAY - self.core.now()).std()).await;
             }
             so_far.from = self.pass(reach, &order, &mut so_far, &mut piece, &mut progress).await?;
             if so_far.from.is_none() {
@@ -222,13 +222,15 @@ impl<S: Store> OperationsService<'_, S> {
         let (mut counted, from) =
             so_far.map_or((0, None), |CountProgress { counted, from }| (counted, Some(from)));
         let mut piece = Piece::begin();
-        for tenant in Bookmark::rest(from.as_ref(), self.reached(reach).await?) {
+        let mut tenants = self.reached(reach, from.as_ref()).await?;
+        while let Some(tenant) = tenants.pop_front() {
             let mut pages = Pages::of(&tenant, self.backed_out_until(&tenant).await?, from.as_ref());
             while let Some(runs) = pages.next(self.core).await? {
                 counted += runs.len() as u64;
                 piece.took(runs.len());
                 if let Some(from) = pages.bookmark().filter(|_| piece.is_full()) {
-                    return Ok((counted, Some(CountProgress { counted, from: from.clone() })));
+                    let from = from.followed_by(tenants);
+                    return Ok((counted, Some(CountProgress { counted, from })));
                 }
             }
         }
@@ -255,7 +257,8 @@ impl<S: Store> OperationsService<'_, S> {
         if from.is_none() {
             so_far.begin_pass();
         }
-        for tenant in Bookmark::rest(from.as_ref(), self.reached(reach).await?) {
+        let mut tenants = self.reached(reach, from.as_ref()).await?;
+        while let Some(tenant) = tenants.pop_front() {
             let mut pages = Pages::of(&tenant, Some(order.until), from.as_ref());
             while let Some(runs) = pages.next(self.core).await? {
                 for run in &runs {
@@ -264,8 +267,8 @@ impl<S: Store> OperationsService<'_, S> {
                     progress(&so_far.told);
                 }
                 piece.took(runs.len());
-                if piece.is_full() && pages.bookmark().is_some() {
-                    return Ok(pages.bookmark().cloned());
+                if let Some(from) = pages.bookmark().filter(|_| piece.is_full()) {
+                    return Ok(Some(from.followed_by(tenants)));
                 }
             }
         }

@@ -3,7 +3,11 @@
 //! A driver that finds dispatch stopped deletes its message: every run that can advance is in the due index, and
 //! starting dispatch announces those that wait.
 
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
 use domain::audit::AdminChange;
+use domain::dispatch::RECORD_FORMAT;
 use domain::{
     DispatchStop, Fleet, Initiator, Job, Live, Millis, Outgoing, QueueName, RunKey, RunRecord, RunStatus,
     Tenant, TenantId,
@@ -131,13 +135,15 @@ impl<S: Store> OperationsService<'_, S> {
         let (mut announced, from) =
             so_far.map_or((0, None), |StartProgress { announced, from }| (announced, Some(from)));
         let mut piece = Piece::begin();
-        for tenant in Bookmark::rest(from.as_ref(), self.reached(reach).await?) {
+        let mut tenants = self.reached(reach, from.as_ref()).await?;
+        while let Some(tenant) = tenants.pop_front() {
             let mut pages = Pages::of(&tenant, None, from.as_ref());
             while let Some(runs) = pages.next(self.core).await? {
                 announced += self.announce(&runs).await?;
                 piece.took(runs.len());
                 if let Some(from) = pages.bookmark().filter(|_| piece.is_full()) {
-                    return Ok((announced, Some(StartProgress { announced, from: from.clone() })));
+                    let from = from.followed_by(tenants);
+                    return Ok((announced, Some(StartProgress { announced, from })));
                 }
             }
         }
@@ -196,14 +202,34 @@ impl<S: Store> OperationsService<'_, S> {
     ) -> Result<(Option<DispatchStop>, Write), EngineError> {
         let before = self.core.retry_busy(S::fleet).await?;
         let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
-        let stood = before.and_then(|before| before.stopped);
-        let stopped = to(stood.clone());
-        if stopped == stood {
+        let before = before.unwrap_or_default();
+        let stopped = to(before.stopped.clone());
+        if stopped == before.stopped {
             return Ok((stopped, Write::Committed));
         }
-        let after = Fleet { stopped: stopped.clone(), revision };
+        let after = Fleet { stopped: stopped.clone(), revision, ..before };
         let written = self.core.write_audited(admin, AuditedWrite::Fleet(after), change.clone()).await?;
         Ok((stopped, written))
+    }
+
+    /// Records the format of this program's records, so that older programs start no steps from now on. Fails if this
+    /// program is older than another that has started.
+    pub async fn record_format(self) -> Result<(), EngineError> {
+        for _ in 0..ROUNDS_MAX {
+            let before = self.core.retry_busy(S::fleet).await?;
+            let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
+            let before = before.unwrap_or_default();
+            match before.format.cmp(&RECORD_FORMAT) {
+                Ordering::Equal => return Ok(()),
+                Ordering::Greater => return Err(EngineError::Outdated { format: before.format }),
+                Ordering::Less => {}
+            }
+            let after = Fleet { format: RECORD_FORMAT, revision, ..before };
+            if self.core.retry_busy(|store| store.put_fleet(after.clone())).await? == Write::Committed {
+                return Ok(());
+            }
+        }
+        Err(StoreError::Busy { doing: "record the format" }.into())
     }
 
     /// Announces those of `runs` that can advance; returns how many.
@@ -222,11 +248,17 @@ impl<S: Store> OperationsService<'_, S> {
         Ok(self.core.retry_busy(|store| store.send(&message)).await?)
     }
 
-    /// The tenants in scope that have active runs, in order.
-    pub(crate) async fn reached(self, reach: &DispatchScope) -> Result<Vec<TenantId>, EngineError> {
-        match reach {
-            DispatchScope::Tenant(tenant) => Ok(vec![tenant.clone()]),
-            DispatchScope::All => Ok(self.core.retry_busy(S::tenants).await?),
+    /// The tenants in scope that have active runs, in order, from the bookmark on. A bookmark may come from a client, and
+    /// does not extend the scope.
+    pub(crate) async fn reached(
+        self,
+        reach: &DispatchScope,
+        from: Option<&Bookmark>,
+    ) -> Result<VecDeque<TenantId>, EngineError> {
+        match (reach, from) {
+            (DispatchScope::Tenant(tenant), _) => Ok(VecDeque::from([tenant.clone()])),
+            (DispatchScope::All, Some(from)) => Ok(from.tenants()),
+            (DispatchScope::All, None) => Ok(self.core.retry_busy(S::tenants).await?.into()),
         }
     }
 }

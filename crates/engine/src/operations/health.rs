@@ -55,7 +55,8 @@ impl<S: Store> TenantHandle<S> {
             queues.push(QueueHealth { queue, depth, waiting });
         }
         let dead = self.core.retry_busy(|store| store.dead_letters(LOOKED_AT_MAX)).await?;
-        let dead = TenantEntries::among(dead, |letter| letter.run.tenant == self.tenant);
+        let dead =
+            TenantEntries::among(dead, |letter| letter.run().is_some_and(|run| run.tenant == self.tenant));
         let now = self.now();
         let overdue = self.core.retry_busy(|store| store.due(now, LOOKED_AT_MAX)).await?;
         let overdue = TenantEntries::among(overdue, |run| run.tenant == self.tenant);

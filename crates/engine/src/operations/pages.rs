@@ -3,6 +3,7 @@
 //! A call over the network returns in time however many runs there are: it does a part of the work, and a bookmark
 //! marks where the next part starts.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use domain::{RunRecord, RunStatus, TenantId, Timestamp};
@@ -29,13 +30,20 @@ pub(crate) struct Bookmark {
     tenant: TenantId,
     status: RunStatus,
     before: Option<Cursor>,
+    /// The tenants that come after this one. Listing them reads every unfinished run, so they are listed once.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    later: VecDeque<TenantId>,
 }
 
 impl Bookmark {
-    /// Those of `tenants`, in order, that are still to be read.
-    pub(crate) fn rest(from: Option<&Self>, tenants: Vec<TenantId>) -> impl Iterator<Item = TenantId> {
-        let first = from.map(|from| from.tenant.clone());
-        tenants.into_iter().filter(move |tenant| first.as_ref().is_none_or(|first| tenant >= first))
+    /// The same position, with the tenants that come after it.
+    pub(crate) fn followed_by(&self, later: VecDeque<TenantId>) -> Self {
+        Self { later, ..self.clone() }
+    }
+
+    /// The tenants that are still to be read.
+    pub(crate) fn tenants(&self) -> VecDeque<TenantId> {
+        std::iter::once(&self.tenant).chain(&self.later).cloned().collect()
     }
 }
 
@@ -51,7 +59,7 @@ impl Pages {
         let from = from.filter(|from| from.tenant == *tenant).cloned();
         let next = from.or_else(|| {
             let status = after(None)?;
-            Some(Bookmark { tenant: tenant.clone(), status, before: None })
+            Some(Bookmark { tenant: tenant.clone(), status, before: None, later: VecDeque::new() })
         });
         Self { tenant: tenant.clone(), until, next }
     }
@@ -61,12 +69,12 @@ impl Pages {
         &mut self,
         core: &Core<S>,
     ) -> Result<Option<Vec<RunRecord>>, EngineError> {
-        let Some(Bookmark { tenant, status, before }) = self.next.take() else { return Ok(None) };
+        let Some(Bookmark { tenant, status, before, later }) = self.next.take() else { return Ok(None) };
         let query = RunQuery { status: Some(status), until: self.until, before, ..RunQuery::newest(PAGE) };
         let page = core.retry_busy(|store| store.runs(&self.tenant, query.clone())).await?;
         self.next = match page.next {
-            Some(before) => Some(Bookmark { tenant, status, before: Some(before) }),
-            None => after(Some(status)).map(|status| Bookmark { tenant, status, before: None }),
+            Some(before) => Some(Bookmark { tenant, status, before: Some(before), later }),
+            None => after(Some(status)).map(|status| Bookmark { tenant, status, before: None, later }),
         };
         Ok(Some(page.runs))
     }

@@ -10,8 +10,8 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
 use domain::record::ORPHANED_AFTER;
 use domain::{
-    Approval, Decision, Digest, Job, Payload, Receipt, ReceiptChange, RecordName, RunKey, RunStatus,
-    SignalChange, TenantId, Timestamp,
+    Approval, Decision, Digest, Job, Payload, Receipt, ReceiptChange, ReceiptCheck, RecordName, RunKey,
+    RunStatus, SignalChange, TenantId, Timestamp,
 };
 
 use crate::blobs::Blobs;
@@ -103,6 +103,7 @@ where
         self.write_record(&mut transaction, decision, time).await?;
         self.write_history(&mut transaction, decision, input).await?;
         self.write_receipts(&mut transaction, &decision.receipts).await?;
+        self.check_receipts(&mut transaction, decision)?;
         self.write_signals(&mut transaction, &decision.record.key, &decision.signals).await?;
         for approval in &decision.approvals {
             self.write_approval(&mut transaction, approval, time).await?;
@@ -207,6 +208,16 @@ where
                 None,
                 values,
             )?;
+        }
+        Ok(())
+    }
+
+    /// An update that changes nothing checks a receipt: a condition check would need another permission.
+    fn check_receipts(&self, transaction: &mut Transaction, decision: &Decision) -> Result<(), StoreError> {
+        for ReceiptCheck { key, revision } in &decision.receipt_checks {
+            let key = Key::receipt(&decision.record.key.tenant, key);
+            let values = Item::from([expected(number(*revision))]);
+            self.update_in(transaction, &key, "SET rev = :expected", Some("rev = :expected"), values)?;
         }
         Ok(())
     }

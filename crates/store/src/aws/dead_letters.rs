@@ -58,11 +58,8 @@ impl SqsQueue {
         for queue in QueueName::ALL {
             if dead.iter().any(|dead| dead.queue == queue) {
                 let receives = self.receives_max(queue).await?;
-                letters.extend(
-                    dead.iter()
-                        .filter(|dead| dead.queue == queue)
-                        .filter_map(|dead| dead.to_dead_letter(receives)),
-                );
+                let of_queue = dead.iter().filter(|dead| dead.queue == queue);
+                letters.extend(of_queue.map(|dead| dead.to_dead_letter(receives)));
             }
         }
         Ok(letters)
@@ -193,9 +190,10 @@ impl DeadMessage {
         })
     }
 
-    fn to_dead_letter(&self, receives: Option<u32>) -> Option<DeadLetter> {
-        let Outgoing { run, queue, job, .. } = self.message.clone()?;
-        Some(DeadLetter { run, queue, job, receives: receives.unwrap_or(self.receives), at: self.at })
+    fn to_dead_letter(&self, receives: Option<u32>) -> DeadLetter {
+        let message = self.message.clone().map(|Outgoing { run, job, .. }| (run, job));
+        let receives = receives.unwrap_or(self.receives);
+        DeadLetter { message, queue: self.queue, receives, at: self.at }
     }
 
     fn visibility_entry(&self, number: usize) -> Option<ChangeMessageVisibilityBatchRequestEntry> {

@@ -50,6 +50,16 @@ where
         Ok((fleet_settings, tenant_settings))
     }
 
+    async fn eventual_tenant(&self, tenant: &TenantId) -> Result<Option<Tenant>, StoreError> {
+        let doing = "read the dispatch switches";
+        let mut found = Vec::with_capacity(1);
+        self.get_batch(&[Key::tenant(tenant)], Consistency::Eventual, &mut found, doing).await?;
+        match found.first() {
+            Some(item) => self.read(item, doing).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     async fn put_fleet(&self, fleet: Fleet) -> Result<Write, StoreError> {
         let doing = "write the fleet settings";
         let (item, condition) = Self::fleet_item(&fleet, doing)?;

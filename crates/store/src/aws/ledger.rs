@@ -9,8 +9,8 @@ use domain::chain::StoredEvent;
 use domain::plan::STEPS_MAX;
 use domain::record::Signal;
 use domain::{
-    ConcurrencyKey, Decision, Digest, IdempotencyKey, Payload, Plan, Receipt, RunKey, RunRecord, SignalId,
-    StepRecord, StepSeq, TenantId, Timestamp,
+    ConcurrencyKey, Decision, Digest, IdempotencyKey, Millis, Payload, Plan, Receipt, RunKey, RunRecord,
+    SignalId, StepRecord, StepSeq, TenantId, Timestamp,
 };
 
 use crate::blobs::Blobs;
@@ -28,6 +28,9 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
+    /// DynamoDB gives no bound for its global indexes. They are usually late by less than a second.
+    const INDEX_DELAY: Millis = Millis::secs(10);
+
     async fn put_plan(&self, tenant: &TenantId, plan: &Plan) -> Result<(), StoreError> {
         let doing = "store a plan";
         let item = with(&Key::plan(tenant, &plan.hash()), [(BODY, self.body(tenant, plan, doing).await?)]);

@@ -238,7 +238,7 @@ fn tune(conn: &Connection) -> rusqlite::Result<()> {
 
 fn in_place<T>(db: &Db, write: &mut impl FnMut(&Db) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     db.transaction("BEGIN IMMEDIATE")?;
-    let result = write(db);
+    let result = schema::check(&db.conn).and_then(|()| write(db));
     db.transaction(if result.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
     result
 }
@@ -274,7 +274,7 @@ fn write_group(db: &Db, mut group: Vec<Box<dyn WriteJob>>, counters: &Counters) 
 
 fn commit(db: &Db, group: &mut [Box<dyn WriteJob>]) -> Result<(), CommitError> {
     db.transaction("BEGIN IMMEDIATE").map_err(|error| CommitError::new(&error, false))?;
-    let ran = group.iter_mut().try_for_each(|job| job.run(db));
+    let ran = schema::check(&db.conn).and_then(|()| group.iter_mut().try_for_each(|job| job.run(db)));
     let ended = ran.map_err(|error| CommitError::new(&error, false)).and_then(|()| {
         db.transaction("COMMIT").map_err(|error| CommitError::new(&error, is_unknown(&error)))
     });

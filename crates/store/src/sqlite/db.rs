@@ -9,8 +9,8 @@ use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
     BlobRef, ConcurrencyKey, Decision, Digest, IdempotencyKey, Job, Millis, Outgoing, Payload, Plan,
-    QueueName, Receipt, ReceiptChange, RecordName, RunKey, RunRecord, RunStatus, SignalChange, SignalId,
-    StepRecord, StepSeq, TenantId, Timestamp, TraceContext,
+    QueueName, Receipt, ReceiptChange, ReceiptCheck, RecordName, RunKey, RunRecord, RunStatus, SignalChange,
+    SignalId, StepRecord, StepSeq, TenantId, Timestamp, TraceContext,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -69,6 +69,7 @@ impl Db {
         }
         let id = current.map(|(id, _)| id);
         if !self.receipts_are_current(&decision.receipts)?
+            || !self.receipts_are_unchanged(&decision.record.key.tenant, &decision.receipt_checks)?
             || !self.signals_are_current(id, &decision.signals)?
             || !self.approvals_are_current(&decision.approvals)?
         {
@@ -138,16 +139,28 @@ impl Db {
             if changes[..index].iter().any(|earlier| earlier.receipt.key == *key) {
                 continue;
             }
-            let revision: Option<u32> = self.get(
-                "SELECT revision FROM receipts WHERE tenant = ?1 AND key = ?2",
-                (change.receipt.tenant.as_str(), key.as_str()),
-                |row| row.get(0),
-            )?;
-            if revision != change.replaces {
+            if self.receipt_revision(&change.receipt.tenant, key)? != change.replaces {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    fn receipts_are_unchanged(&self, tenant: &TenantId, checks: &[ReceiptCheck]) -> Sql<bool> {
+        for ReceiptCheck { key, revision } in checks {
+            if self.receipt_revision(tenant, key)? != Some(*revision) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn receipt_revision(&self, tenant: &TenantId, key: &IdempotencyKey) -> Sql<Option<u32>> {
+        self.get(
+            "SELECT revision FROM receipts WHERE tenant = ?1 AND key = ?2",
+            (tenant.as_str(), key.as_str()),
+            |row| row.get(0),
+        )
     }
 
     fn signals_are_current(&self, run: Option<i64>, changes: &[SignalChange]) -> Sql<bool> {
@@ -426,23 +439,51 @@ impl Db {
         Ok(next.map(Timestamp))
     }
 
-    pub(super) fn receive(
+    /// Whether a message that is not about a tenant in `except` is visible.
+    pub(super) fn is_visible(
         &self,
         queue: QueueName,
+        except: &BTreeSet<TenantId>,
+        now: Timestamp,
+    ) -> Sql<bool> {
+        let found = self.get(
+            "SELECT 1 FROM messages WHERE queue = ?1 AND visible_at <= ?2 \
+             AND tenant NOT IN (SELECT value FROM json_each(?3)) LIMIT 1",
+            params![queue.as_str(), now.0, text(except)?],
+            |_| Ok(()),
+        )?;
+        Ok(found.is_some())
+    }
+
+    pub(super) fn receive(
+        &self,
+        (queue, except): (QueueName, &BTreeSet<TenantId>),
         max: usize,
         now: Timestamp,
         visibility: Millis,
         receives_max: u32,
     ) -> Sql<Received> {
         let max = i64::try_from(max).unwrap_or(i64::MAX);
-        let found: Vec<(i64, u32, RunKey, Job, Option<TraceContext>)> = self.all(
+        let found: Vec<(i64, Sql<Message>)> = self.all(
             "SELECT id, receives, tenant, run, job, trace FROM messages WHERE queue = ?1 AND visible_at <= ?2 \
-             ORDER BY visible_at, id LIMIT ?3",
-            params![queue.as_str(), now.0, max],
-            |row| Ok((row.get(0)?, row.get(1)?, run_key(row, 2)?, job(row, 4)?, trace(row, 5)?)),
+             AND tenant NOT IN (SELECT value FROM json_each(?4)) ORDER BY visible_at, id LIMIT ?3",
+            params![queue.as_str(), now.0, max, text(except)?],
+            |row| Ok((row.get(0)?, Message::read(row))),
         )?;
         let mut deliveries = Vec::with_capacity(found.len());
-        for (message, receives, run, job, trace) in found {
+        for (message, read) in found {
+            let Message { receives, run, job, trace } = match read {
+                Ok(read) => read,
+                // It must not block the messages behind it.
+                Err(error) => {
+                    tracing::error!(
+                        event = "message_undecodable", %queue, id = message, %error,
+                        "message cannot be decoded; it is now a dead letter"
+                    );
+                    self.move_to_dead_letters(message, now)?;
+                    continue;
+                }
+            };
             if receives >= receives_max {
                 self.move_to_dead_letters(message, now)?;
                 continue;
@@ -483,31 +524,41 @@ impl Db {
 
     pub(super) fn dead_letters(&self, limit: u32) -> Sql<Vec<DeadLetter>> {
         self.all(
-            "SELECT tenant, run, receives, moved_at, job, queue FROM dead_letters ORDER BY id LIMIT ?1",
+            "SELECT id, receives, tenant, run, job, trace, moved_at, queue FROM dead_letters ORDER BY id LIMIT ?1",
             [limit],
             |row| {
                 Ok(DeadLetter {
-                    run: run_key(row, 0)?,
-                    receives: row.get(2)?,
-                    at: Timestamp(row.get(3)?),
-                    job: job(row, 4)?,
-                    queue: queue(row, 5)?,
+                    message: Message::read(row).ok().map(|message| (message.run, message.job)),
+                    receives: row.get(1).unwrap_or_default(),
+                    at: Timestamp(row.get(6)?),
+                    queue: queue(row, 7)?,
                 })
             },
         )
     }
 
+    /// An unreadable message stays where it is.
     pub(super) fn redrive(&self, limit: u32, now: Timestamp) -> Sql<u32> {
-        let dead: Vec<(i64, Outgoing, Option<TraceContext>)> = self.all(
-            "SELECT id, tenant, run, job, queue, trace FROM dead_letters ORDER BY id LIMIT ?1",
-            [limit],
-            |row| Ok((row.get(0)?, dead_message(row)?, trace(row, 5)?)),
-        )?;
-        for (id, message, trace) in &dead {
-            self.send(message, trace.unwrap_or_else(|| TraceContext::of_run(&message.run)), now)?;
-            self.run("DELETE FROM dead_letters WHERE id = ?1", [id])?;
+        let mut moved = 0;
+        let mut after = 0;
+        while moved < limit {
+            let dead: Vec<(i64, Sql<Message>, QueueName)> = self.all(
+                "SELECT id, receives, tenant, run, job, trace, queue FROM dead_letters WHERE id > ?2 \
+                 ORDER BY id LIMIT ?1",
+                params![limit - moved, after],
+                |row| Ok((row.get(0)?, Message::read(row), queue(row, 6)?)),
+            )?;
+            let Some((last, ..)) = dead.last() else { break };
+            after = *last;
+            for (id, read, queue) in dead {
+                let Ok(Message { run, job, trace, .. }) = read else { continue };
+                let trace = trace.unwrap_or_else(|| TraceContext::of_run(&run));
+                self.send(&Outgoing { run, queue, job, delay: Millis(0) }, trace, now)?;
+                self.run("DELETE FROM dead_letters WHERE id = ?1", [id])?;
+                moved += 1;
+            }
         }
-        Ok(u32::try_from(dead.len()).unwrap_or(u32::MAX))
+        Ok(moved)
     }
 
     pub(super) fn depth(&self, queue: QueueName) -> Sql<u64> {
@@ -634,9 +685,20 @@ fn queue(row: &Row<'_>, column: usize) -> Sql<QueueName> {
     row.get_ref(column)?.as_str()?.parse().map_err(|error| unreadable(column, error))
 }
 
-/// A dead-letter message to send again.
-fn dead_message(row: &Row<'_>) -> Sql<Outgoing> {
-    Ok(Outgoing { run: run_key(row, 1)?, job: job(row, 3)?, queue: queue(row, 4)?, delay: Millis(0) })
+/// The content of a message.
+struct Message {
+    receives: u32,
+    run: RunKey,
+    job: Job,
+    trace: Option<TraceContext>,
+}
+
+impl Message {
+    /// Reads the columns `receives`, `tenant`, `run`, `job` and `trace`, after the id.
+    fn read(row: &Row<'_>) -> Sql<Self> {
+        let (receives, run) = (row.get(1)?, run_key(row, 2)?);
+        Ok(Self { receives, run, job: job(row, 4)?, trace: trace(row, 5)? })
+    }
 }
 
 fn unreadable(column: usize, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {

@@ -147,13 +147,21 @@ impl SqliteStore {
         let now = self.now();
         let next = self.connections.read("check for visible messages", |db| db.next_visible(queue)).await?;
         match next {
-            Some(at) if at <= now => {
-                let limit = self.options.receives_max;
-                let receive = move |db: &Db| db.receive(queue, max, now, visibility, limit);
-                self.connections.write("receive messages", receive).await
-            }
+            Some(at) if at <= now => self.receive_now(queue, BTreeSet::new(), max, visibility).await,
             next => Ok(db::Received { deliveries: Vec::new(), next }),
         }
+    }
+
+    async fn receive_now(
+        &self,
+        queue: QueueName,
+        except: BTreeSet<TenantId>,
+        max: usize,
+        visibility: Millis,
+    ) -> Result<db::Received, StoreError> {
+        let (now, limit) = (self.now(), self.options.receives_max);
+        let receive = move |db: &Db| db.receive((queue, &except), max, now, visibility, limit);
+        self.connections.write("receive messages", receive).await
     }
 
     /// When to check for messages again if no notification arrives.
@@ -308,6 +316,21 @@ impl Queue for SqliteStore {
         }
     }
 
+    async fn receive_except(
+        &self,
+        queue: QueueName,
+        except: &BTreeSet<TenantId>,
+        max: usize,
+        visibility: Millis,
+    ) -> Result<Option<Vec<Delivery>>, StoreError> {
+        let now = self.now();
+        let found = |db: &Db| db.is_visible(queue, except, now);
+        if !self.connections.read("check for visible messages", found).await? {
+            return Ok(Some(Vec::new()));
+        }
+        Ok(Some(self.receive_now(queue, except.clone(), max, visibility).await?.deliveries))
+    }
+
     async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
         let (handle, at) = (handle.clone(), self.now() + visibility);
         let extended = self.connections.write("extend a message", move |db| db.extend(&handle, at)).await?;
@@ -357,6 +380,10 @@ impl Governance for SqliteStore {
 
     async fn eventual(&self, tenant: &TenantId) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
         self.connections.read("read the dispatch switches", |db| Ok((db.fleet()?, db.tenant(tenant)?))).await
+    }
+
+    async fn eventual_tenant(&self, tenant: &TenantId) -> Result<Option<Tenant>, StoreError> {
+        self.connections.read("read the dispatch switches", |db| db.tenant(tenant)).await
     }
 
     async fn put_fleet(&self, fleet: Fleet) -> Result<Write, StoreError> {

@@ -1,5 +1,6 @@
 //! The schema of the embedded store. The `user_version` of a file is the schema version that it was created with. A
-//! file with another version is rejected.
+//! file with another version is rejected when it is opened and in each write: another version of the program may have
+//! replaced the file meanwhile, and this one would drop what it does not know.
 
 use std::sync::OnceLock;
 
@@ -52,6 +53,16 @@ pub(super) fn in_memory() -> Result<Connection, SchemaError> {
         EMPTY.get_or_init(|| image);
     }
     Ok(conn)
+}
+
+/// Fails if the schema has another version. Called in each write transaction; the version is in the first page, which a
+/// transaction reads anyway.
+pub(super) fn check(conn: &Connection) -> rusqlite::Result<()> {
+    let found = conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))?;
+    if found == VERSION {
+        return Ok(());
+    }
+    Err(rusqlite::Error::ToSqlConversionFailure(SchemaError::OtherVersion { found }.into()))
 }
 
 fn version(conn: &Connection) -> rusqlite::Result<u32> {

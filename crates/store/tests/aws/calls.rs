@@ -178,6 +178,7 @@ fn governance() -> Vec<Call<Table>> {
             }),
             |store| store.eventual(&tenant()).await
         ),
+        call!("eventual_tenant", NOTHING, |store| store.eventual_tenant(&tenant()).await),
         call!("put_fleet", NOTHING, |store| store.put_fleet(Fleet::default()).await, repeated: SUPERSEDED),
         call!("put_policy", NOTHING, |store| store.put_policy(&tenant(), &Digest::ZERO, policy()).await),
         call!(

@@ -80,6 +80,7 @@ pub(crate) const ROWS: &[Row] = rows![
     "put_tenant": "PutItem" from "mod.rs::put", Write, "write the settings of a tenant";
     "fleet": "GetItem" from "mod.rs::get", Read, "read the fleet settings";
     "eventual": "BatchGetItem" from "mod.rs::get_batch", Read, "read the dispatch switches";
+    "eventual_tenant": "BatchGetItem" from "mod.rs::get_batch", Read, "read the dispatch switches";
     "put_fleet": "PutItem" from "mod.rs::put", Write, "write the fleet settings";
     "put_policy": "PutItem" from "mod.rs::put", Write, "store a policy";
     "policy": "GetItem" from "mod.rs::get", Read, "read a policy";
@@ -188,6 +189,9 @@ const NOT_OPERATIONS: [&str; 4] = [
     "skipped an undecodable outbox entry",
 ];
 
+/// Store methods that send no request to AWS.
+const NO_REQUEST: [&str; 1] = ["receive_except"];
+
 /// The files of the store traits.
 const TRAITS: [&str; 9] = [
     "ledger.rs",
@@ -214,7 +218,8 @@ pub(crate) fn every_call_site_has_a_row() {
     assert_same(&operations.collect(), &listed.collect());
     let called: BTreeSet<_> = ROWS.iter().filter_map(|row| row.call.split(',').next()).collect();
     for method in TRAITS.iter().flat_map(|file| methods(&read(&root().join(file)))) {
-        assert!(called.contains(method.as_str()), "the store method `{method}` has no row");
+        let is_listed = called.contains(method.as_str()) || NO_REQUEST.contains(&method.as_str());
+        assert!(is_listed, "the store method `{method}` has no row");
     }
 }
 

@@ -106,7 +106,7 @@ fn dead() -> Vec<Call<Cell>> {
     vec![
         call!("dead_letters", DEAD, |cell| {
             let letters = cell.store.dead_letters(10).await;
-            letters.map(|letters| letters.into_iter().map(|letter| letter.run).collect::<Vec<_>>())
+            letters.map(|letters| letters.into_iter().filter_map(|letter| letter.run().cloned()).collect::<Vec<_>>())
         }, repeated: Some("[]")),
         call!("redrive", DEAD, |cell| cell.store.redrive(10).await, repeated: Some("0")),
         call!("redrive, limit zero", DEAD, |cell| cell.store.redrive(0).await),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use countersign_store::aws::create_queues;
-use countersign_store::{Handle, Queue as _, RECEIVES_MAX, StoreError};
+use countersign_store::{DeadLetter, Handle, Queue as _, RECEIVES_MAX, StoreError};
 use domain::{Job, Millis, Outgoing, QueueName, RunId, RunKey, TenantId};
 
 use crate::EnvCase;
@@ -53,7 +53,8 @@ async fn undecodable_message_moves_to_the_dead_letter_queue(env: TestEnv) {
 
     assert_eq!(queue.depth(QueueName::Steps).await.unwrap(), 0);
     let dead = queue.dead_letters(10).await.unwrap();
-    assert_eq!(dead.iter().map(|letter| &letter.run).collect::<Vec<_>>(), [&message("run").run]);
+    assert_eq!(dead.iter().filter_map(DeadLetter::run).collect::<Vec<_>>(), [&message("run").run]);
+    assert_eq!(dead.len(), 2, "the undecodable message is listed");
     assert_eq!(queue.redrive(10).await.unwrap(), 1);
     assert_eq!(queue.depth(QueueName::Steps).await.unwrap(), 1);
     assert_eq!(message_count(&env, &format!("{url}-dead")).await, 1, "the undecodable message stays");

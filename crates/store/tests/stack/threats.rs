@@ -135,7 +135,8 @@ async fn sqs_poison_to_dlq(env: TestEnv) {
     let received = receive().await.unwrap();
     assert_eq!(received.iter().map(|got| got.run.run.as_str()).collect::<Vec<_>>(), ["good"]);
     let dead = queue.dead_letters(10).await.unwrap();
-    let letters: Vec<_> = dead.iter().map(|letter| (letter.run.run.as_str(), letter.receives)).collect();
+    let letters: Vec<_> =
+        dead.iter().map(|letter| (letter.run().unwrap().run.as_str(), letter.receives)).collect();
     assert_eq!(letters, [("poison", RECEIVES_MAX)]);
     assert_eq!(queue.redrive(10).await.unwrap(), 1);
     assert_eq!(queue.depth(QueueName::Steps).await.unwrap(), 2);

@@ -95,7 +95,7 @@ impl Audit<'_> {
     async fn dead(&self, store: &Store) -> Vec<DeadLetterReport> {
         let mut dead = Vec::new();
         for letter in store.dead_letters(DEAD_MAX).await.unwrap() {
-            let DeadLetter { run, queue, job, receives, .. } = letter;
+            let DeadLetter { message: Some((run, job)), queue, receives, .. } = letter else { continue };
             let done = is_done(store, &run, &job).await;
             let warnings = self.warnings.about(&run.to_string());
             let (queue, job, run) = (queue.to_string(), job.to_string(), run.to_string());

@@ -40,7 +40,7 @@ impl Drop for Serving {
     }
 }
 
-/// Serves `GET /health` at `address`: 200 if the worker is healthy, otherwise 503 and the reason.
+/// Serves `GET /health` at `address`: 503 and the reason if the worker should be replaced, otherwise 200.
 pub(crate) async fn serve(address: SocketAddr, health: Arc<WorkerHealth>) -> Result<Serving, Failure> {
     let listener =
         TcpListener::bind(address).await.map_err(|error| format!("listen at {address}: {error}"))?;
@@ -57,6 +57,7 @@ pub(crate) async fn serve(address: SocketAddr, health: Arc<WorkerHealth>) -> Res
 async fn answer(State(health): State<Arc<WorkerHealth>>) -> (StatusCode, Json<Value>) {
     match health.status() {
         HealthStatus::Healthy => (StatusCode::OK, Json(json!({ "status": "healthy" }))),
+        HealthStatus::Degraded(why) => (StatusCode::OK, Json(json!({ "status": "degraded", "reason": why }))),
         HealthStatus::Unhealthy(why) => {
             (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "unhealthy", "reason": why })))
         }

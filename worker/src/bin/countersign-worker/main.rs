@@ -71,6 +71,7 @@ async fn work() -> Result<(), Failure> {
         notifier: outside.notifier,
         evidence_signer: Some(outside.evidence_signer),
     });
+    engine.operations().record_format().await?;
     let settings = WorkerSettings {
         concurrency: environment.concurrency,
         visibility: LEASE,

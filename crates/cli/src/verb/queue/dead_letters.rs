@@ -20,7 +20,7 @@ Queues are shared by all tenants, so this command works on a store, not through 
 
 /// List dead-letter messages
 ///
-/// A message asks a worker to start or advance a run, to post an approval request, or to build evidence. A message that was received too often without success moves to the
+/// A message asks a worker to start or advance a run, to post an approval request, or to build evidence. A message that was received too often without success, or that cannot be read, moves to the
 /// dead-letter queue. The run is not lost: see its status with `run show` and the cause in the logs of the workers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -46,8 +46,8 @@ async fn run_on<S: Store>(
         .iter()
         .map(|letter| {
             json!({
-                "run": letter.run.run,
-                "tenant": letter.run.tenant,
+                "run": letter.run().map(|run| &run.run),
+                "tenant": letter.run().map(|run| &run.tenant),
                 "queue": letter.queue.as_str(),
                 "receive_count": letter.receives,
                 "at": rfc3339_millis(letter.at),
@@ -64,7 +64,10 @@ fn text(letters: &[DeadLetter], context: &Context) -> String {
     }
     let rows: Vec<_> = letters
         .iter()
-        .map(|letter| [letter.run.to_string(), letter.receives.to_string(), timestamp(letter.at)])
+        .map(|letter| {
+            let run = letter.run().map_or_else(|| "(unreadable)".to_owned(), ToString::to_string);
+            [run, letter.receives.to_string(), timestamp(letter.at)]
+        })
         .collect();
     let listed = table(["RUN", "RECEIVE COUNT", "DEAD-LETTERED AT"], &rows);
     format!("{listed}\nredrive them when the cause is fixed: {}\n", context.hints().line("queue redrive"))

@@ -1,0 +1,82 @@
+//! Two runs with one idempotency key.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::command::{Cancel, Certainty, Claim, Resume, Retry};
+use domain::{Action, EffectClass, Failure, Live, Receipt, Ruling, RunStatus};
+use serde_json::json;
+use store::{Intercepted, Ledger as _, SqliteStore};
+use testkit::ledger::{LedgerRun, action, calls, claim_of, effect, finish, granted};
+use testkit::{Fault, Faults, SetRecord, acme};
+
+const SET: &str = "workflow: w\nversion: 1\nenvironment: dev\n\
+                   steps: [{ id: a, tool: test.set, with: { to: '', key: effect } }]\n";
+
+fn opaque() -> Action {
+    Action { class: EffectClass::Opaque, ..action("effect") }
+}
+
+async fn receipt(store: &SqliteStore) -> Option<Receipt> {
+    store.receipt(&acme(), &effect("effect")).await.unwrap()
+}
+
+/// A run that ended with an unknown outcome.
+async fn abandon(store: &SqliteStore) {
+    let mut run = LedgerRun::start(store, "acme", "first", &calls(1)).await;
+    let grant = granted(run.commit(store, claim_of(opaque(), Ruling::Allow)).await);
+    let lost = Retry {
+        fence: grant.fence,
+        failure: Failure::new("GONE", "the line went dead"),
+        certainty: Certainty::MayHaveHappened,
+        retry_after: None,
+        receipt: grant.receipt,
+    };
+    run.commit(store, lost).await;
+    run.commit(store, Cancel { reason: "enough".to_owned() }).await;
+    assert_eq!(run.record.status, RunStatus::Canceled);
+}
+
+/// Another run, in which an operator authorizes another attempt, records the outcome.
+async fn record_the_outcome(store: &SqliteStore) {
+    let mut run = LedgerRun::start(store, "acme", "second", &calls(1)).await;
+    let claim =
+        Claim { receipt: receipt(store).await, abandoned: true, ..claim_of(action("effect"), Ruling::Allow) };
+    run.commit(store, claim.clone()).await;
+    run.commit(store, Resume { reason: "it did not happen".to_owned() }).await;
+    let grant = granted(run.commit(store, claim).await);
+    run.commit(store, finish(grant, json!(1))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcome_recorded_meanwhile_is_not_unknown() {
+    let slow = Faults::new(|call| match &call.changes {
+        Some(change) if change.to == RunStatus::Paused => Fault::Delay(Duration::from_secs(1)),
+        _ => Fault::None,
+    });
+    let store = testkit::memory();
+    abandon(&store).await;
+    let engine = testkit::engine().tool(SetRecord(Arc::default())).on(Intercepted::new(store.clone(), slow));
+    let run = testkit::start(&engine, SET, "third").await;
+
+    let records = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        record_the_outcome(&store).await;
+    };
+    let (status, ()) = tokio::join!(testkit::advance(&engine, &run), records);
+
+    // The key now names another action, which was performed.
+    assert_eq!(status, RunStatus::FailedTerminal);
+    let live = testkit::record(&engine, &run).await.live;
+    assert!(!matches!(live, Live::Unresolved { .. }), "{live:?}");
+}
+
+#[tokio::test]
+async fn outcome_that_no_run_records_is_unknown() {
+    let store = testkit::memory();
+    abandon(&store).await;
+    let engine = testkit::engine().tool(SetRecord(Arc::default())).on(store);
+    let run = testkit::start(&engine, SET, "third").await;
+    assert_eq!(testkit::advance(&engine, &run).await, RunStatus::Paused);
+}
