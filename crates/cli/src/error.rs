@@ -17,7 +17,7 @@ use store::StoreError;
 use workflow::SourcePosition;
 
 use crate::process::ExitStatus;
-use crate::screen::sanitize;
+use crate::screen::{json_line, sanitize};
 use views::hint::quoted;
 use views::refusal_in_words;
 
@@ -177,7 +177,7 @@ impl CliError {
     }
 
     fn render(&self, json: bool) -> String {
-        if json { format!("{}\n", self.to_json()) } else { sanitize(&self.to_text()) }
+        if json { json_line(&self.to_json()) } else { sanitize(&self.to_text()) }
     }
 
     fn causes(&self) -> Vec<String> {

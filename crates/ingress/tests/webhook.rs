@@ -792,8 +792,10 @@ async fn utf8_invalid() {
 #[tokio::test]
 async fn nul_in_string() {
     let env = TestEnv::new();
-    env.rejects(&hook(r#"{"id":"a\u0000b"}"#), 400).await;
+    // JSON has no unescaped NUL. An escaped one is a character like any other.
     env.rejects(&hook(&b"{\"id\":\"a\0b\"}"[..]), 400).await;
+    let entry = env.accepts(&hook(r#"{"id":"a\u0000b"}"#)).await;
+    assert_eq!(json!(entry.body), json!({ "inline": { "body": { "id": "a\0b" } } }));
 }
 
 #[tokio::test]

@@ -36,6 +36,7 @@ pub async fn command<S: Store>(
         return unsigned();
     }
     let Some(slash) = slash_command::parse(request.body()) else {
+        installation.count_refused("invalid_request");
         tracing::warn!(event = "slack_request_invalid", tenant = %installation.tenant, "invalid Slack command");
         return response::text(StatusCode::BAD_REQUEST, "invalid command");
     };
