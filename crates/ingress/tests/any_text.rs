@@ -103,7 +103,7 @@ fn any_signed_text_is_accepted_and_escaped() {
             let entry = runtime.block_on(engine.store().entry(&run)).unwrap().unwrap();
             prop_assert_eq!(&json!(entry.body)["inline"]["body"], &body);
             let approval = runtime.block_on(approval(&engine, &run));
-            for text in texts(&slack::card::render(&approval)) {
+            for text in texts(&slack::card::render(&approval, None)) {
                 prop_assert!(!text.contains(is_raw), "{text:?}");
             }
             Ok(())

@@ -55,12 +55,17 @@ fn directory() -> Tenant {
 
 impl TestEnv {
     async fn new() -> Self {
+        Self::running(ASK).await
+    }
+
+    /// A run of `workflow`, which waits for an approval.
+    async fn running(workflow: &str) -> Self {
         let slack = FakeSlack::start().await.unwrap();
         let notifier = Some(Arc::new(SlackNotifier(client(&slack.url()))) as _);
         let engine = testkit::engine().notifier(notifier).build();
         engine.store().put_tenant(directory()).await.unwrap();
         let by = Initiator::new(Cause::User, "anna");
-        let request = StartRun { by, ..testkit::request(&engine, ASK, "k") };
+        let request = StartRun { by, ..testkit::request(&engine, workflow, "k") };
         let run = engine.admission().start(request).await.unwrap().run;
         Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
         let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
@@ -221,6 +226,28 @@ async fn unknown_slack_user_cannot_decide() {
     let env = TestEnv::new().await;
     let response = env.deliver(&env.press(card::APPROVE, "U0CARA")).await;
     assert_eq!((response.status().as_u16(), env.status().await), (200, RunStatus::WaitingApproval));
+}
+
+#[tokio::test]
+async fn incomplete_card_is_not_approved_in_slack() {
+    let env = TestEnv::running(&ASK.replace("Go on?", &"&".repeat(1_000))).await;
+    let console = "https://countersign.acme.example/".parse().unwrap();
+    let slack = client(&env.slack.url()).with_console(console);
+    let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
+    let installation = SlackInstallation::new("acme".parse().unwrap(), secrets, slack);
+    let shown = serde_json::to_string(&env.slack.messages()[0].blocks).unwrap();
+    assert!(shown.contains(card::REJECT) && !shown.contains(card::APPROVE), "{shown}");
+    // A click on a button that the card does not have.
+    let mut payload = env.press(card::REJECT, "U0BEN").payload();
+    payload["actions"][0]["action_id"] = json!(card::APPROVE);
+    let click = Callback::signed(&payload, SECRET, env.engine.now().0 / 1_000);
+    assert_empty(&deliver(&env.engine, &installation, &click).await);
+    assert_eq!(env.status().await, RunStatus::WaitingApproval);
+    let asked = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
+    assert_eq!(asked.votes, []);
+    let reply = serde_json::to_string(&env.slack.answers()).unwrap();
+    assert!(reply.contains("question") && reply.contains(asked.id.as_str()), "{reply}");
+    assert!(reply.contains("countersign.acme.example/approvals/"), "{reply}");
 }
 
 #[tokio::test]

@@ -24,6 +24,9 @@ pub struct TextLimit {
 }
 
 impl TextLimit {
+    /// For a text that is shown in full.
+    pub const UNLIMITED: Self = Self { units: usize::MAX, note: "" };
+
     /// For a text that the approved hash covers completely.
     pub fn hashed(units: usize) -> Self {
         Self { units: units.max(NOTE_UNITS_MAX), note: "; the hash covers all of it" }

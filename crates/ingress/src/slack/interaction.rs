@@ -92,6 +92,11 @@ async fn answer<S: Store>(
         Ok(person) => person,
         Err(error) => return Some(error.to_string()),
     };
+    if click.approve
+        && let Some(text) = card::incomplete(&approval, installation.slack.console())
+    {
+        return Some(text);
+    }
     let reply = VoteRequest {
         approval: approval.id,
         subject: Some(click.subject),

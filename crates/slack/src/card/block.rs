@@ -54,6 +54,11 @@ pub(super) fn button(action_id: &str, style: &str, text: &str, value: &str) -> V
     json!({ "type": "button", "action_id": action_id, "style": style, "text": plain(text), "value": value })
 }
 
+/// A button that opens `url` in the browser.
+pub(super) fn link(action_id: &str, text: &str, url: &str) -> Value {
+    json!({ "type": "button", "action_id": action_id, "text": plain(text), "url": url })
+}
+
 /// A confirmation dialog that Slack shows before it sends a click.
 pub(super) fn confirm(title: &str, text: &str, confirm: &str) -> Value {
     json!({ "title": plain(title), "text": plain(text), "confirm": plain(confirm), "deny": plain("Cancel") })

@@ -35,6 +35,7 @@ pub struct Slack {
     settings: SlackClientSettings,
     transport: Transport,
     pager: Option<Pager>,
+    console: Option<Url>,
 }
 
 impl Slack {
@@ -43,7 +44,7 @@ impl Slack {
             return Err(SlackError::Settings("`channel` must be a channel id such as C0123ABCD"));
         }
         endpoint(&settings.base_url, "/api/")?;
-        Ok(Self { settings, transport: Transport::new()?, pager: None })
+        Ok(Self { settings, transport: Transport::new()?, pager: None, console: None })
     }
 
     /// Pages the on-call when an approval is overdue.
@@ -51,6 +52,18 @@ impl Slack {
     pub fn with_pager(mut self, pager: Pager) -> Self {
         self.pager = Some(pager);
         self
+    }
+
+    /// Cards link to the console at this address.
+    #[must_use]
+    pub fn with_console(mut self, console: Url) -> Self {
+        self.console = Some(console);
+        self
+    }
+
+    /// The address of the console.
+    pub fn console(&self) -> Option<&Url> {
+        self.console.as_ref()
     }
 
     /// The origin of valid response URLs: Slack's own, or the fake's.
