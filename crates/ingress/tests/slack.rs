@@ -12,7 +12,7 @@ use bytes::Bytes;
 use config::SlackNotifier;
 use countersign_ingress::slack::{SlackInstallation, command, interaction};
 use domain::tenant::Person;
-use domain::{Cause, InboxEntry, InboxStatus, Initiator, QueueName, RunKey, RunStatus, Tenant};
+use domain::{Cause, InboxEntry, InboxStatus, Initiator, QueueName, Role, RunKey, RunStatus, Tenant};
 use engine::{AdvanceLimits, Engine, StartRun};
 use fakes::slack::{ButtonPress, Callback, FakeSlack, ShortcutUse, Submission, View};
 use http::{Request, Response};
@@ -48,7 +48,8 @@ fn directory() -> Tenant {
     let mut tenant = Tenant::new("acme".parse().unwrap());
     for (person, user) in [("anna", "U0ANNA"), ("ben", "U0BEN")] {
         let slack = Some(format!("T0SIM:{user}"));
-        tenant.people.insert(person.parse().unwrap(), Person { slack, oidc: None });
+        let slack_roles = [Role::Operator, Role::Approver].into_iter().collect();
+        tenant.people.insert(person.parse().unwrap(), Person { slack, oidc: None, slack_roles });
     }
     tenant
 }

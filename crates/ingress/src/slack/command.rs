@@ -2,9 +2,9 @@
 
 use ::slack::escape::{TextLimit, mrkdwn};
 use ::slack::slash_command::SlashCommand;
-use ::slack::{UnknownSlackUser, slash_command};
+use ::slack::{UnknownSlackUser, require_role, slash_command};
 use bytes::Bytes;
-use domain::{Approval, Cause, Initiator, PersonId, RunId, RunRecord, Subject};
+use domain::{Approval, Cause, Initiator, PersonId, Role, RunId, RunRecord, Subject, Tenant};
 use engine::{Engine, EngineError};
 use http::{Request, Response, StatusCode};
 use serde_json::json;
@@ -55,7 +55,10 @@ async fn reply<S: Store>(
     let tenant = engine.governance().tenant(&installation.tenant).await?;
     match tenant.slack_person(&slash.team, &slash.user) {
         None => Ok(UnknownSlackUser::UnknownUser.to_string()),
-        Some(person) => answer(engine, installation, slash, person).await,
+        Some(person) => match require_role(&tenant, person, Role::Viewer) {
+            Ok(()) => answer(engine, installation, slash, person, &tenant).await,
+            Err(error) => Ok(error.to_string()),
+        },
     }
 }
 
@@ -64,10 +67,11 @@ async fn answer<S: Store>(
     installation: &SlackInstallation,
     slash: &SlashCommand,
     person: &PersonId,
+    directory: &Tenant,
 ) -> Result<String, EngineError> {
     if let Some((workflow, input)) = parse_start(&slash.text) {
         let (team, request_id) = (&slash.team, slash.trigger.as_deref());
-        let request = StartRequest { team, request_id, person, workflow, input };
+        let request = StartRequest { directory, team, request_id, person, workflow, input };
         return match Box::pin(start(engine, installation, request)).await {
             Err(NotStarted::Failed(error)) => Err(error),
             Err(error) => Ok(error.to_string()),
