@@ -45,6 +45,12 @@ pub(super) struct Sender {
 }
 
 impl Sender {
+    /// Makes the proof one of this delivery: the same bytes in another delivery are another request.
+    pub(super) fn bind_proof(&mut self, delivery: &str) {
+        self.proof =
+            Digest::of_parts("countersign/delivery-proof/v1", &[self.proof.as_bytes(), delivery.as_bytes()]);
+    }
+
     /// An event from this sender that names no record and needs no dedupe key.
     pub(super) fn event(self, key: IdempotencyKey, body: Value) -> InboundEvent {
         let Self { tenant, source, proof } = self;
