@@ -324,6 +324,9 @@ fn remedy_for_refusal(refusal: &Refusal) -> Option<&'static str> {
             Some("see who may approve with `approval show`")
         }
         Refusal::WorkflowNotNewer { .. } => Some("list the applied versions with `workflow list`"),
+        Refusal::AmbiguousTrigger { .. } => Some(
+            "add a `when` that tells the workflows apart, or apply a version of the other one without a trigger",
+        ),
         Refusal::UnknownAuthor { .. } => Some("correct `author`, or add the user with `tenant set`"),
         Refusal::NothingToRollBack => Some("stop the run with `run cancel`; its effects stay in place"),
         Refusal::Run(_) | Refusal::Step(_) | Refusal::WrongState { .. } => {

@@ -176,8 +176,9 @@ pub struct StartRequest {
 }
 
 /// The status of an entry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case", tag = "status")]
+#[strum(serialize_all = "snake_case")]
 pub enum InboxStatus {
     /// Not processed yet.
     Pending,

@@ -68,8 +68,9 @@ fn any_event() -> impl Strategy<Value = Event> {
     let action = prop_oneof![Just("edited"), Just("closed"), Just("reopened")];
     let title = prop_oneof![Just("Fix"), Just("Repair")];
     let base = prop_oneof![Just("main"), Just("next")];
-    let pull = (action, title, base, any::<bool>())
-        .prop_map(|(action, title, base, merged)| ("pull_request", pull_request(action, title, base, merged)));
+    let pull = (action, title, base, any::<bool>()).prop_map(|(action, title, base, merged)| {
+        ("pull_request", pull_request(action, title, base, merged))
+    });
     let member = prop_oneof![Just("added"), Just("removed")].prop_map(|action| {
         ("membership", json!({ "action": action, "member": { "id": 1 }, "team": { "id": 2 } }))
     });

@@ -88,7 +88,7 @@ impl TestEnv {
     /// Applies a workflow that every event of `source` triggers.
     async fn apply_for(&self, source: Source, name: &str) {
         let workflow = format!(
-            "workflow: {name}\nversion: 1\ntrigger: {{ {source}: {{}} }}\n\
+            "workflow: {name}\nversion: 1\ntrigger: {{ {source}: {{ when: '${{ \"{name}\" != \"\" }}' }} }}\n\
              steps:\n  - {{ id: ask, tool: approval.gate, with: {{ message: 'Go on?' }} }}\n"
         );
         self.apply(&workflow).await;
@@ -271,8 +271,9 @@ async fn pull_request_event_of_two_hooks_is_one_event() {
     for sent in [of_hook("d-2", 2), of_hook("d-1", 2), pull_request("d-3", |_| {})] {
         env.deduplicates(&sent, &first).await;
     }
-    for (n, field) in
-        ["/action", "/pull_request/head/sha", "/pull_request/title", "/pull_request/number"].iter().enumerate()
+    for (n, field) in ["/action", "/pull_request/head/sha", "/pull_request/title", "/pull_request/number"]
+        .iter()
+        .enumerate()
     {
         let other = pull_request(&format!("other-{n}"), |body| {
             let value = body.pointer_mut(field).unwrap();

@@ -78,7 +78,11 @@ fn servicenow(sender: Sender, body: Value) -> Result<InboundEvent, InvalidEvent>
 /// GitHub does not sign the headers, so a workflow sees only the one it needs: the event. GitHub gives each event one
 /// delivery id, also when it delivers the event to several hooks or again. So the delivery id is the key, and the same
 /// bytes with another delivery id are another event: an event without a time can happen again.
-fn github(mut sender: Sender, headers: &HeaderMap, body: &Value) -> Result<Option<InboundEvent>, InvalidEvent> {
+fn github(
+    mut sender: Sender,
+    headers: &HeaderMap,
+    body: &Value,
+) -> Result<Option<InboundEvent>, InvalidEvent> {
     let header = |name, bytes_max| word(only(headers, name), bytes_max).ok_or(InvalidEvent::Header(name));
     let event = header("x-github-event", WORD_BYTES_MAX)?;
     let delivery = header("x-github-delivery", ID_BYTES_MAX)?;
