@@ -200,6 +200,9 @@ async fn type_command<S: Store>(
     let response = command(engine, installation, &request).await;
     let shown: Value = serde_json::from_str(response.body()).unwrap();
     assert_eq!((response.status().as_u16(), &shown["response_type"]), (200, &json!("ephemeral")));
+    // Slack formats nothing of the reply.
+    let blocks = shown["blocks"].as_array().unwrap().iter().map(|block| block["text"]["type"].clone());
+    assert!(blocks.clone().all(|kind| kind == "plain_text") && blocks.count() > 0, "{shown}");
     shown["text"].as_str().unwrap().to_owned()
 }
 
@@ -322,6 +325,33 @@ async fn commands_show_approvals_and_run_status() {
     assert!(status.contains("waiting_approval") && status.contains("step 1 of 1"), "{status}");
     env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
     assert_eq!(env.type_command("U0BEN", "approvals").await, "No pending approvals.");
+}
+
+#[tokio::test]
+async fn replies_show_times_and_hosts_unchanged() {
+    let question = "Restart *db1* on https://ops.example:8443 at 12:30 :tada: <!channel>?";
+    let env = TestEnv::running(&ASK.replace("Go on?", question)).await;
+    let waits = env.type_command("U0BEN", "approvals").await;
+    let escaped = question.replace('<', "&lt;").replace('>', "&gt;");
+    assert!(waits.contains(&escaped), "{waits}");
+    assert!(!waits.contains('\u{a789}'), "{waits}");
+    // After the decision, the reply to a click names the time.
+    env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
+    env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
+    for answer in env.slack.answers() {
+        assert_eq!(answer["blocks"][0]["text"]["type"], "plain_text", "{answer}");
+        assert!(!answer.to_string().contains('\u{a789}'), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn certificate_check_gets_an_empty_reply() {
+    let env = TestEnv::new().await;
+    let body = b"ssl_check=1&token=abc";
+    let timestamp = (env.engine.now().0 / 1_000).to_string();
+    let signature = sign(&SECRET.into(), &timestamp, body);
+    let response = command(&env.engine, &env.installation, &request(&timestamp, &signature, body)).await;
+    assert_empty(&response);
 }
 
 #[tokio::test]

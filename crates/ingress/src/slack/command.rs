@@ -1,6 +1,7 @@
 //! The slash command `/countersign`. Only the user who typed it sees the reply.
 
-use ::slack::escape::{TextLimit, mrkdwn};
+use ::slack::card::block;
+use ::slack::escape::{self, TextLimit};
 use ::slack::slash_command::SlashCommand;
 use ::slack::{UnknownSlackUser, require_role, slash_command};
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use http::{Request, Response, StatusCode};
 use serde_json::json;
 use store::Store;
 
+use super::interaction::accepted;
 use super::start::describe;
 use super::start::{self, NotStarted, StartRequest, start};
 use super::{SlackInstallation, UNAVAILABLE, in_time, unsigned};
@@ -34,6 +36,9 @@ pub async fn command<S: Store>(
 ) -> Response<String> {
     if !installation.is_signed(request, engine.now()) {
         return unsigned();
+    }
+    if slash_command::is_ssl_check(request.body()) {
+        return accepted();
     }
     let Some(slash) = slash_command::parse(request.body()) else {
         installation.count_refused("invalid_request");
@@ -116,13 +121,12 @@ fn list(approvals: &[Approval]) -> String {
     lines.join("\n")
 }
 
-/// Names and ids are in backticks, where Slack formats nothing. They contain no backtick themselves.
 fn line(approval: &Approval) -> String {
     let subject = match &approval.subject {
         Subject::Question { message } => message.clone(),
         Subject::Action { action, .. } => format!("{} on {}", action.tool, action.target),
     };
-    let subject = mrkdwn(&subject, TextLimit::plain(SUBJECT_UNITS_MAX));
+    let subject = escape::line(&subject, TextLimit::plain(SUBJECT_UNITS_MAX));
     format!("• `{}`, step `{}`, run `{}`: {subject}", approval.workflow, approval.step, approval.run.run)
 }
 
@@ -152,6 +156,8 @@ fn unavailable(error: &dyn std::error::Error) -> Response<String> {
     ephemeral(UNAVAILABLE)
 }
 
+/// A reply that only the user sees. Slack formats none of it: it can contain untrusted text, which must be escaped.
 fn ephemeral(text: &str) -> Response<String> {
-    response::json(StatusCode::OK, &json!({ "response_type": "ephemeral", "text": text }))
+    let blocks = block::lines(text);
+    response::json(StatusCode::OK, &json!({ "response_type": "ephemeral", "text": text, "blocks": blocks }))
 }

@@ -6,7 +6,7 @@
 //! to each command and each modal, so a repeated request starts one run. The user becomes the requester of the run and
 //! cannot approve its actions.
 
-use ::slack::escape::{TextLimit, mrkdwn};
+use ::slack::escape::{self, TextLimit};
 use ::slack::{MissingRole, UnknownSlackUser, require_role};
 use domain::{
     Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, PersonId, Refusal, Role, RunId,
@@ -156,7 +156,7 @@ pub(super) fn describe(run: &RunId, status: &InboxStatus) -> String {
         ),
         InboxStatus::Unmatched { .. } => format!("`{run}` was not started: no workflow matches the event."),
         InboxStatus::Rejected { reason, .. } => {
-            format!("`{run}` was not started: {}", mrkdwn(reason, TextLimit::plain(REASON_UNITS_MAX)))
+            format!("`{run}` was not started: {}", escape::line(reason, TextLimit::plain(REASON_UNITS_MAX)))
         }
     }
 }

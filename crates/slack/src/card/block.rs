@@ -35,6 +35,11 @@ pub(crate) fn section(text: &str) -> Value {
     json!({ "type": "section", "text": plain(text) })
 }
 
+/// The lines of an escaped text, in which Slack formats nothing.
+pub fn lines(text: &str) -> Vec<Value> {
+    text.lines().filter(|line| !line.is_empty()).take(BLOCKS_MAX).map(section).collect()
+}
+
 pub(super) fn fields(fields: &[(&str, String)]) -> Value {
     let fields: Vec<_> = fields.iter().map(|(name, value)| plain(&format!("{name}\n{value}"))).collect();
     json!({ "type": "section", "fields": fields })

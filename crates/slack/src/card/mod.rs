@@ -187,7 +187,7 @@ fn title(approval: &Approval) -> String {
 /// The text of the notification.
 fn notice(what: &str, approval: &Approval) -> String {
     let notice = format!("{what}, step {} of {}", approval.step, approval.workflow);
-    escape::mrkdwn(&notice, TextLimit::plain(block::SECTION_UNITS_MAX))
+    escape::line(&notice, TextLimit::plain(block::SECTION_UNITS_MAX))
 }
 
 fn location(approval: &Approval) -> [(&'static str, String); 4] {

@@ -85,10 +85,10 @@ impl Slack {
         self.call("views.open", &json!({ "trigger_id": shortcut.trigger_id, "view": view })).await.map(|_| ())
     }
 
-    /// Sends a direct message, for the result of a modal that has closed. Slack formats `text`, so it must not contain
-    /// untrusted text.
+    /// Sends a direct message, for the result of a modal that has closed. Untrusted parts of `text` must be escaped.
     pub async fn send_direct_message(&self, user: &str, text: &str) -> Result<(), SlackError> {
-        let mut body = without_parsing(json!({ "channel": user, "text": text }));
+        let blocks = card::block::lines(text);
+        let mut body = without_parsing(json!({ "channel": user, "text": text, "blocks": blocks }));
         body["unfurl_links"] = json!(false);
         self.call("chat.postMessage", &body).await.map(|_| ())
     }
@@ -96,8 +96,9 @@ impl Slack {
     /// Shows `text` only to the user who clicked. Does nothing if the click has no response URL.
     pub async fn reply_privately(&self, click: &Click, text: &str) -> Result<(), SlackError> {
         let Some(address) = &click.response_url else { return Ok(()) };
-        let text = escape::mrkdwn(text, TextLimit::plain(card::block::SECTION_UNITS_MAX));
-        let body = json!({ "response_type": "ephemeral", "replace_original": false, "text": text });
+        let text = escape::text(text, TextLimit::plain(card::block::SECTION_UNITS_MAX));
+        let mut body = json!({ "response_type": "ephemeral", "replace_original": false, "text": text });
+        body["blocks"] = card::block::lines(&text).into();
         // The response URL is its own credential; the bot token is not sent.
         self.transport.post(address.url(), None, &body).await.map(|_| ())
     }
