@@ -48,8 +48,9 @@ impl TestEnv {
     async fn set(people: &[&str], notifier: Notifier) -> Self {
         let engine = testkit::engine().clock(TestClock::runtime()).notifier(notifier).build();
         let mut tenant = Tenant::new("acme".parse().unwrap());
-        let known =
-            |name: &&str| (name.parse().unwrap(), Person { slack: Some(format!("T0:{name}")), oidc: None });
+        let known = |name: &&str| {
+            (name.parse().unwrap(), Person { slack: Some(format!("T0:{name}")), ..Person::default() })
+        };
         tenant.people.extend(people.iter().map(known));
         engine.store().put_tenant(tenant).await.unwrap();
         let run = testkit::start(&engine, testkit::ASK, "k").await;

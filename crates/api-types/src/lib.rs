@@ -122,6 +122,17 @@ pub enum RoleName {
     Admin,
 }
 
+impl From<Role> for RoleName {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Viewer => Self::Viewer,
+            Role::Operator => Self::Operator,
+            Role::Approver => Self::Approver,
+            Role::Admin => Self::Admin,
+        }
+    }
+}
+
 impl From<RoleName> for Role {
     fn from(name: RoleName) -> Self {
         match name {

@@ -6,7 +6,7 @@ use domain::{Digest, GroupName, PersonId, TenantId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Stopped;
+use crate::{RoleName, Stopped};
 
 /// The settings of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -37,11 +37,7 @@ impl From<domain::Tenant> for Tenant {
             tenant: tenant.tenant,
             policy: tenant.policy,
             caps: Caps { max_writes_per_run: tenant.caps.max_writes_per_run },
-            people: tenant
-                .people
-                .into_iter()
-                .map(|(id, person)| (id, Person { slack: person.slack, oidc: person.oidc }))
-                .collect(),
+            people: tenant.people.into_iter().map(|(id, person)| (id, person.into())).collect(),
             groups: tenant.groups,
             stopped: tenant.stopped.map(Stopped::from),
             revision: Some(tenant.revision),
@@ -94,6 +90,23 @@ pub struct Person {
     /// The subject of the user's tokens, as `ISSUER#SUB`. Only tokens with this subject act under the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oidc: Option<String>,
+    /// What the user may do in Slack: `viewer`, `operator`, `approver`, `admin`. Without a role, nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slack_roles: Vec<RoleName>,
+}
+
+impl From<domain::tenant::Person> for Person {
+    fn from(person: domain::tenant::Person) -> Self {
+        let slack_roles = person.slack_roles.iter().map(RoleName::from).collect();
+        Self { slack: person.slack, oidc: person.oidc, slack_roles }
+    }
+}
+
+impl From<Person> for domain::tenant::Person {
+    fn from(person: Person) -> Self {
+        let slack_roles = person.slack_roles.into_iter().map(domain::Role::from).collect();
+        Self { slack: person.slack, oidc: person.oidc, slack_roles }
+    }
 }
 
 /// The new tenant settings. They replace all settings except the policy.

@@ -18,7 +18,7 @@ const RETRY_AFTER_SECS: &str = "2";
 pub const PENDING: &str = "RUN_PENDING";
 
 /// Every error code with its meaning. `docs/api.md` has the same table.
-pub const CODES: [(&str, &str); 36] = [
+pub const CODES: [(&str, &str); 37] = [
     ("BAD_REQUEST", "the request is invalid; `detail` gives the reason"),
     ("WORKFLOW_INVALID", "the workflow file is invalid; `location` gives the line and the column"),
     ("POLICY_INVALID", "the policy is invalid; `location` gives the file, the line and the column"),
@@ -61,6 +61,7 @@ pub const CODES: [(&str, &str); 36] = [
     (PENDING, "the event was stored and waits for a worker or for its concurrency key"),
     ("WORKFLOW_NOT_NEWER", "this version, or a later one, is in use with other content"),
     ("AUTHOR_UNKNOWN", "the author of the workflow is not in the `people` of the tenant"),
+    ("TRIGGER_AMBIGUOUS", "another workflow is triggered by the same events"),
     ("IDEMPOTENCY_EXPIRED", "the external system may no longer remember the idempotency key"),
     ("POLICY_DENIED", "the policy denies the action"),
     ("TENANT_CHANGED", "the settings of the tenant changed since the given `revision`"),
@@ -263,6 +264,9 @@ impl From<Refusal> for ApiError {
             }
             (_, Code::WorkflowNotNewer) => "increase `version` and apply the workflow again",
             (_, Code::AuthorUnknown) => "correct `author`, or add the user to the `people` of the tenant",
+            (_, Code::TriggerAmbiguous) => {
+                "add a `when` that tells the workflows apart, or apply a version of the other one without a trigger"
+            }
             (_, Code::RunTerminalState) => {
                 "a finished run cannot change; use `undo` to roll back its effects"
             }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use domain::Tenant as DomainTenant;
-use domain::tenant::{Caps, Person};
+use domain::tenant::Caps;
 use engine::TenantUpdate;
 use store::Store;
 
@@ -27,10 +27,7 @@ pub(crate) async fn put<S: Store>(
     let PutTenant { caps, people, groups, revision } = put;
     let update = TenantUpdate {
         caps: Caps { max_writes_per_run: caps.max_writes_per_run },
-        people: people
-            .into_iter()
-            .map(|(id, person)| (id, Person { slack: person.slack, oidc: person.oidc }))
-            .collect(),
+        people: people.into_iter().map(|(id, person)| (id, person.into())).collect(),
         groups,
         seen: revision,
     };

@@ -17,7 +17,7 @@ use store::StoreError;
 use workflow::SourcePosition;
 
 use crate::process::ExitStatus;
-use crate::screen::sanitize;
+use crate::screen::{json_line, sanitize};
 use views::hint::quoted;
 use views::refusal_in_words;
 
@@ -177,7 +177,7 @@ impl CliError {
     }
 
     fn render(&self, json: bool) -> String {
-        if json { format!("{}\n", self.to_json()) } else { sanitize(&self.to_text()) }
+        if json { json_line(&self.to_json()) } else { sanitize(&self.to_text()) }
     }
 
     fn causes(&self) -> Vec<String> {
@@ -325,6 +325,9 @@ fn remedy_for_refusal(refusal: &Refusal) -> Option<&'static str> {
             Some("see who may approve with `approval show`")
         }
         Refusal::WorkflowNotNewer { .. } => Some("list the applied versions with `workflow list`"),
+        Refusal::AmbiguousTrigger { .. } => Some(
+            "add a `when` that tells the workflows apart, or apply a version of the other one without a trigger",
+        ),
         Refusal::UnknownAuthor { .. } => Some("correct `author`, or add the user with `tenant set`"),
         Refusal::NothingToRollBack => Some("stop the run with `run cancel`; its effects stay in place"),
         Refusal::Run(_) | Refusal::Step(_) | Refusal::WrongState { .. } => {

@@ -20,7 +20,22 @@ pub(crate) fn text(text: &str) -> Result<(), CliError> {
 
 /// Prints one JSON document on one line.
 pub(crate) fn json(value: &Value) -> Result<(), CliError> {
-    bytes(format!("{value}\n").as_bytes())
+    bytes(json_line(value).as_bytes())
+}
+
+/// `value` on one line. A character that a terminal would act on is written as a `\u` escape, which means the same.
+pub(crate) fn json_line(value: &Value) -> String {
+    let mut line = String::new();
+    for c in value.to_string().chars() {
+        if !is_unsafe(c) {
+            line.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _infallible = write!(line, "\\u{unit:04x}");
+        }
+    }
+    line + "\n"
 }
 
 /// Prints bytes without sanitizing them, for programs.
@@ -57,10 +72,24 @@ fn is_unsafe(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn invisible_characters_are_code_points() {
         assert_eq!(sanitize("a\u{1b}[2J\u{202e}b\r\nü"), "a⟨U+001B⟩[2J⟨U+202E⟩b⟨U+000D⟩\nü");
         assert_eq!(sanitize("ad\u{200b}a\u{feff}\u{ad}"), "ad⟨U+200B⟩a⟨U+FEFF⟩⟨U+00AD⟩");
+    }
+
+    #[test]
+    fn every_character_is_printed_safely() {
+        for c in '\0'..='\u{ffff}' {
+            let text = format!("a{c}b");
+            let printed = sanitize(&text);
+            assert!(!printed.chars().any(is_unsafe), "U+{:04X}", u32::from(c));
+            let line = json_line(&json!({ "text": text }));
+            assert!(!line.trim_end_matches('\n').chars().any(is_unsafe), "U+{:04X}", u32::from(c));
+            let parsed: Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(parsed["text"], text.as_str());
+        }
     }
 }

@@ -58,6 +58,8 @@ struct SlackConfig {
     token_env: String,
     /// The channel for approval requests.
     channel: String,
+    /// The address of the console. A card that is too long for Slack links to it.
+    console_url: Option<String>,
     /// The signing secret of each tenant's Slack app. Read only where Slack requests are received.
     #[serde(default)]
     installations: Vec<SlackInstallationConfig>,
@@ -174,6 +176,10 @@ impl SystemsConfig {
             channel: config.channel.clone(),
         };
         let slack = Slack::new(settings).map_err(|error| invalid("slack", &error.to_string()))?;
+        let slack = match &config.console_url {
+            Some(console) => slack.with_console(url("slack", console)?),
+            None => slack,
+        };
         Ok(Some(match &self.pagerduty {
             Some(pager) => slack.with_pager(pager.client(look_up)?),
             None => slack,

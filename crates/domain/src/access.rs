@@ -87,6 +87,11 @@ impl Roles {
             || (role == Role::Viewer && !self.0.is_empty())
     }
 
+    /// Whether there is no role.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The roles, from the least powerful.
     pub fn iter(&self) -> impl Iterator<Item = Role> {
         self.0.iter().copied()

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::json;
-
 /// The maximum length of a failure message. Messages often contain text from external systems.
 pub const MESSAGE_CHARS_MAX: usize = 512;
 
@@ -35,7 +33,7 @@ pub fn bounded(text: &str, chars_max: usize) -> String {
 }
 
 fn visible(c: char) -> char {
-    if c.is_control() || json::is_forbidden(c) { '\u{fffd}' } else { c }
+    if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') { '\u{fffd}' } else { c }
 }
 
 /// The lease expired before the worker finished.

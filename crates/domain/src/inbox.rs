@@ -21,8 +21,8 @@ use crate::time::{Millis, Timestamp};
 /// How long a delivery is remembered. Senders do not repeat a delivery after a day, and the run keeps its key forever.
 pub const DEDUPE_TTL: Millis = Millis::hours(24);
 
-/// The same for deliveries whose signature carries no timestamp. A captured one can be replayed under another id as
-/// long as the secret is valid, which should be at most a quarter.
+/// The same for deliveries whose signature carries no timestamp. A captured one can be replayed as long as the secret is
+/// valid, which should be at most a quarter.
 const UNTIMED_DEDUPE_TTL: Millis = Millis::hours(24 * 90);
 
 /// How long a rejection counts, so that the operator has time to fix its cause.
@@ -176,8 +176,9 @@ pub struct StartRequest {
 }
 
 /// The status of an entry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case", tag = "status")]
+#[strum(serialize_all = "snake_case")]
 pub enum InboxStatus {
     /// Not processed yet.
     Pending,
@@ -231,7 +232,8 @@ impl InboxEntry {
     /// Whether this entry has the key or the proof of `known`, and other content.
     pub fn conflicts_with(&self, known: &Self) -> bool {
         let same_name = self.key == known.key || self.proof == known.proof;
-        same_name && self.fingerprint != known.fingerprint
+        let same_event = self.dedupe_key.is_some() && self.dedupe_key == known.dedupe_key;
+        same_name && !same_event && self.fingerprint != known.fingerprint
     }
 
     /// Whether this entry is a duplicate of `known` with another body.

@@ -70,6 +70,20 @@ pub struct TriggeredBy {
     pub schedule: Option<Schedule>,
 }
 
+impl TriggeredBy {
+    /// Whether each event that matches one of the triggers certainly matches the other one too. Two different conditions
+    /// may exclude each other, so they are not compared.
+    pub fn is_ambiguous_with(&self, other: &Self) -> bool {
+        let covers = |wide: &Self, narrow: &Self| {
+            wide.when.is_none() && (wide.topic.is_none() || wide.topic == narrow.topic)
+        };
+        let same = self.topic == other.topic && self.when == other.when;
+        self.source == other.source
+            && self.source != Source::Schedule
+            && (same || covers(self, other) || covers(other, self))
+    }
+}
+
 /// A schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {

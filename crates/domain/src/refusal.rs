@@ -50,6 +50,8 @@ pub enum Code {
     WorkflowNotNewer,
     /// The author of the workflow is not a user of the tenant.
     AuthorUnknown,
+    /// Another workflow is triggered by the same events.
+    TriggerAmbiguous,
     /// The external system no longer remembers the idempotency key.
     IdempotencyExpired,
     /// The user may not vote on this approval.
@@ -267,6 +269,17 @@ pub enum Refusal {
         /// The author.
         author: PersonId,
     },
+    /// Each event that matches one of the triggers matches both, and such an event starts no run.
+    #[error(
+        "the trigger of workflow {workflow} matches the events of workflow {other}, and an event that matches two \
+         workflows starts neither"
+    )]
+    AmbiguousTrigger {
+        /// The workflow.
+        workflow: WorkflowName,
+        /// The applied workflow.
+        other: WorkflowName,
+    },
     /// The command needs another state of the current step.
     #[error("the command needs {expected}")]
     WrongState {
@@ -296,6 +309,7 @@ impl Refusal {
             Self::NotStarted { .. } => Code::RunNotStarted,
             Self::WorkflowNotNewer { .. } => Code::WorkflowNotNewer,
             Self::UnknownAuthor { .. } => Code::AuthorUnknown,
+            Self::AmbiguousTrigger { .. } => Code::TriggerAmbiguous,
             Self::NotApprover { .. } => Code::ApprovalRefused,
             Self::NoVerdict { .. } => Code::PolicyDenied,
             Self::Run(_)

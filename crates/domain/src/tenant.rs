@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::access::oidc_credential;
+use crate::access::{Role, Roles, oidc_credential};
 use crate::digest::Digest;
 use crate::dispatch::DispatchStop;
 use crate::failure::bounded;
@@ -65,6 +65,9 @@ pub struct Person {
     /// The subject of the user's tokens, as `ISSUER#SUB`. Only tokens with this subject act under the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oidc: Option<String>,
+    /// What the user may do in Slack, where requests carry no role. Without a role, nothing.
+    #[serde(default, skip_serializing_if = "Roles::is_empty")]
+    pub slack_roles: Roles,
 }
 
 impl Person {
@@ -256,6 +259,11 @@ impl Tenant {
         self.people.iter().find(|(_, person)| holds(person)).map(|(id, _)| id)
     }
 
+    /// Whether `person` may do in Slack what needs `role`.
+    pub fn allows_in_slack(&self, person: &PersonId, role: Role) -> bool {
+        self.people.get(person).is_some_and(|person| person.slack_roles.allow(role))
+    }
+
     /// Whether `person` is a user of the tenant. Always true if the tenant lists no users.
     pub fn knows(&self, person: &PersonId) -> bool {
         self.people.is_empty() || self.people.contains_key(person)
@@ -273,7 +281,7 @@ mod tests {
     use super::*;
 
     fn people(named: &[(&str, Option<&str>)]) -> BTreeMap<PersonId, Person> {
-        let person = |slack: Option<&str>| Person { slack: slack.map(str::to_owned), oidc: None };
+        let person = |slack: Option<&str>| Person { slack: slack.map(str::to_owned), ..Person::default() };
         named.iter().map(|&(id, slack)| (id.parse().unwrap(), person(slack))).collect()
     }
 
@@ -305,7 +313,7 @@ mod tests {
     #[test]
     fn token_subjects_are_checked_and_unique() {
         let of = |subjects: [&str; 2]| -> BTreeMap<PersonId, Person> {
-            let person = |oidc: &str| Person { slack: None, oidc: Some(oidc.to_owned()) };
+            let person = |oidc: &str| Person { oidc: Some(oidc.to_owned()), ..Person::default() };
             let names = ["ada", "zed"].map(|name| name.parse::<PersonId>().unwrap());
             names.into_iter().zip(subjects.map(person)).collect()
         };

@@ -131,7 +131,7 @@ mod tests {
     /// Applies a workflow for acme that matches every event, with one run at a time for each host.
     async fn apply(engine: &Engine<SqliteStore>, name: &str) {
         let source = format!(
-            "workflow: {name}\nversion: 1\ntrigger: {{ webhook: {{}} }}\nconcurrency: '${{ trigger.body.host }}'\n\
+            "workflow: {name}\nversion: 1\ntrigger: {{ webhook: {{ when: '${{ trigger.body.host != \"{name}\" }}' }} }}\nconcurrency: '${{ trigger.body.host }}'\n\
              steps:\n  - {{ id: ask, tool: approval.gate, with: {{ message: 'Go on?' }} }}\n"
         );
         let plan = workflow::parse(&source, &BTreeSet::new()).unwrap();

@@ -6,9 +6,11 @@ use std::time::Duration;
 use countersign_engine::{AcceptResult, Engine, EngineError, StartRun};
 use domain::inbox::TRIES_MAX;
 use domain::{Cause, InboxStatus, Initiator, Job, Millis, QueueName, Refusal, WorkspaceId};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use store::{Delivery, Inbox as _, Ledger as _, Queue as _, SqliteStore};
-use testkit::{acme, event, plan};
+use testkit::{CapturedLog, acme, event, plan};
+use tracing::Level;
 
 fn engine() -> Engine<SqliteStore> {
     testkit::engine().standard_tools().build()
@@ -53,6 +55,9 @@ fn urgent() -> Value {
 }
 
 const URGENT: &str = "{ servicenow: { table: incident, when: '${ trigger.record.priority == \"1\" }' } }";
+
+/// Matches the urgent record by another condition.
+const ABC: &str = "{ servicenow: { when: '${ trigger.record.sys_id == \"abc\" }' } }";
 
 async fn status(engine: &Engine<SqliteStore>, accepted: &AcceptResult) -> InboxStatus {
     engine.admission().process_entry(&accepted.run).await.unwrap();
@@ -153,12 +158,58 @@ async fn an_ambiguous_event_is_rejected_with_the_reason() {
     };
     assert!(reason.contains("triage") && reason.contains("priority"), "{reason}");
 
-    apply(&engine, "assign", 1, "{ servicenow: {} }").await.unwrap();
+    apply(&engine, "assign", 1, ABC).await.unwrap();
     let accepted = engine.admission().accept(event("sn:2", urgent())).await.unwrap();
     let InboxStatus::Rejected { reason, .. } = status(&engine, &accepted).await else {
         panic!("not refused")
     };
     assert!(reason.contains("triage") && reason.contains("assign"), "{reason}");
+}
+
+#[tokio::test]
+async fn trigger_of_another_workflow_is_not_applied_twice() {
+    const CHANGES: &str = "{ servicenow: { table: change_request } }";
+    const ALL: &str = "{ servicenow: {} }";
+    for (first, second, is_ambiguous) in [
+        (ALL, ALL, true),
+        (URGENT, URGENT, true),
+        (URGENT, ALL, true),
+        (ALL, URGENT, true),
+        (CHANGES, ALL, true),
+        (URGENT, "{ servicenow: { table: incident } }", true),
+        (URGENT, ABC, false),
+        (URGENT, CHANGES, false),
+        // The condition may exclude the table.
+        (CHANGES, ABC, false),
+        (ALL, "{ github: {} }", false),
+    ] {
+        let engine = engine();
+        apply(&engine, "first", 1, first).await.unwrap();
+        apply(&engine, "first", 2, first).await.unwrap();
+        let refused = apply(&engine, "second", 1, second).await.err().map(|error| error.to_string());
+        assert_eq!(refused.is_some(), is_ambiguous, "{first} {second}: {refused:?}");
+        let named =
+            refused.is_none_or(|text| text.contains("workflow second") && text.contains("workflow first"));
+        assert!(named, "{first} {second}");
+    }
+}
+
+/// Conditions can overlap unnoticed until an event matches both.
+#[tokio::test]
+async fn ambiguous_event_is_logged_and_counted() {
+    let (log, _guard) = CapturedLog::capture(Level::WARN);
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _counting = metrics::set_default_local_recorder(&recorder);
+    let engine = engine();
+    apply(&engine, "triage", 1, URGENT).await.unwrap();
+    apply(&engine, "other", 1, ABC).await.unwrap();
+    let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
+    assert!(matches!(status(&engine, &accepted).await, InboxStatus::Rejected { .. }));
+    let fields = &log.fields()[0];
+    let run = json!(accepted.run.to_string());
+    assert_eq!((&fields["event"], &fields["run"]), (&json!("inbox_entry_rejected"), &run));
+    let line = r#"countersign_inbox_entries_processed_total{tenant="acme",source="servicenow",outcome="rejected"} 1"#;
+    assert!(recorder.handle().render().lines().any(|counted| counted == line));
 }
 
 #[tokio::test]
@@ -182,7 +233,7 @@ async fn only_a_later_version_replaces_a_workflow() {
 async fn a_rejected_event_is_retried_a_few_times() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
-    apply(&engine, "other", 1, URGENT).await.unwrap();
+    apply(&engine, "other", 1, ABC).await.unwrap();
     let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
     for _ in 1..TRIES_MAX {
         assert!(matches!(status(&engine, &accepted).await, InboxStatus::Rejected { .. }));

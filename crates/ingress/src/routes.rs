@@ -37,7 +37,9 @@ async fn deliver<S: Store>(
 ) -> Response<String> {
     match body {
         Ok(body) => webhook::deliver(&state.0, &state.1, &Request::from_parts(parts, body)).await,
-        Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => webhook::too_large(),
+        Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            webhook::too_large(&state.1, parts.uri.path())
+        }
         Err(_) => webhook::unauthenticated(),
     }
 }

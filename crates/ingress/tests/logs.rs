@@ -1,11 +1,13 @@
-//! The log contains the code of a refusal and nothing of the request.
+//! The log and the metrics contain the reason of a refusal and nothing of the request.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
-use countersign_ingress::webhook::{AuthScheme, WebhookAuth, deliver};
+use countersign_ingress::webhook::{AuthScheme, BODY_BYTES_MAX, WebhookAuth, deliver};
 use domain::record::ORPHANED_AFTER;
 use domain::{Cause, Initiator, Millis, RunStatus, Source, Timestamp};
 use engine::{AdvanceLimits, Engine};
 use http::Request;
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use signing::{Secrets, sign};
 use store::{Clock as _, Ledger as _, SqliteStore};
@@ -17,6 +19,76 @@ const SECRET: &str = "the secret of acme's own scripts";
 /// The lines with this message.
 fn lines(log: &CapturedLog, message: &str) -> Vec<Value> {
     log.lines().into_iter().filter(|line| line["fields"]["message"] == message).collect()
+}
+
+/// A delivery to acme's own webhook.
+fn signed(clock: &TestClock, body: &[u8]) -> Request<Bytes> {
+    let timestamp = (clock.now().0 / 1_000).to_string();
+    Request::post("/webhook/webhook/acme")
+        .header("content-type", "application/json")
+        .header("x-countersign-timestamp", &timestamp)
+        .header("x-countersign-signature", sign(&SECRET.into(), &timestamp, body))
+        .body(Bytes::copy_from_slice(body))
+        .unwrap()
+}
+
+fn auth() -> WebhookAuth {
+    let scheme = AuthScheme::Hmac(Secrets::new(SECRET.into()).unwrap());
+    WebhookAuth::default().with("acme".parse().unwrap(), Source::Webhook, scheme).unwrap()
+}
+
+/// Every delivery that is refused although its sender is known, or could be, has a log line and is counted.
+#[tokio::test]
+async fn every_refused_delivery_is_logged_and_counted() {
+    let (log, _guard) = CapturedLog::capture(Level::INFO);
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _counting = metrics::set_default_local_recorder(&recorder);
+    let clock = TestClock::at(Timestamp(0));
+    let (engine, auth) = (engine(&clock), auth());
+    let deep = "[".repeat(100) + &"]".repeat(100);
+    // The engine wraps the body, so this one is too deep only for it.
+    let too_deep_wrapped = "[".repeat(65) + &"]".repeat(65);
+    let large = vec![b' '; BODY_BYTES_MAX + 1];
+    let cases: [(&[u8], u16, &str); 7] = [
+        (b"{\"secret\":", 400, "invalid_json"),
+        (br#"{"secret":1,"secret":2}"#, 400, "invalid_json"),
+        (deep.as_bytes(), 400, "invalid_json"),
+        (too_deep_wrapped.as_bytes(), 400, "invalid_json"),
+        (br#"{"id":["secret"]}"#, 400, "invalid_event"),
+        (br#"{"tenant":"secret"}"#, 400, "invalid_event"),
+        (&large, 413, "too_large"),
+    ];
+    for (body, status, _) in cases {
+        assert_eq!(deliver(&engine, &auth, &signed(&clock, body)).await.status(), status);
+    }
+    let mut plain = signed(&clock, b"{}");
+    plain.headers_mut().insert("content-type", "text/plain".parse().unwrap());
+    assert_eq!(deliver(&engine, &auth, &plain).await.status(), 415);
+    let mut forged = signed(&clock, b"{}");
+    forged.headers_mut().insert("x-countersign-signature", "v0=secret".parse().unwrap());
+    assert_eq!(deliver(&engine, &auth, &forged).await.status(), 401);
+
+    let reasons: Vec<String> = lines(&log, "webhook refused")
+        .into_iter()
+        .map(|line| line["fields"]["reason"].as_str().unwrap().to_owned())
+        .collect();
+    let expected: Vec<&str> = cases.iter().map(|case| case.2).chain(["content_type"]).collect();
+    assert_eq!(reasons, expected);
+    assert_eq!(lines(&log, "webhook not authenticated").len(), 1);
+    let counted = recorder.handle().render();
+    for (reason, count) in [
+        ("invalid_json", 4),
+        ("invalid_event", 2),
+        ("too_large", 1),
+        ("content_type", 1),
+        ("unauthenticated", 1),
+    ] {
+        let line = format!(
+            r#"countersign_deliveries_refused_total{{tenant="acme",source="webhook",reason="{reason}"}} {count}"#
+        );
+        assert!(counted.lines().any(|counted| counted == line), "{line}: {counted}");
+    }
+    assert!(!log.text().contains("secret"), "{}", log.text());
 }
 
 fn engine(clock: &TestClock) -> Engine<SqliteStore> {
@@ -65,29 +137,25 @@ async fn refused_delivery_logs_its_code_and_no_content() {
     let clock = TestClock::at(Timestamp(0));
     clock.advance(Millis::hours(1));
     let engine = engine(&clock);
-    let scheme = AuthScheme::Hmac(Secrets::new(SECRET.into()).unwrap());
-    let auth = WebhookAuth::default().with("acme".parse().unwrap(), Source::Webhook, scheme).unwrap();
-    let timestamp = (clock.now().0 / 1_000).to_string();
+    let auth = auth();
     let mut statuses = Vec::new();
     for password in ["hunter2", "swordfish"] {
         let body = json!({ "id": "order-4711", "password": password }).to_string().into_bytes();
-        let signature = sign(&SECRET.into(), &timestamp, &body);
-        let request = Request::post("/webhook/webhook/acme")
-            .header("content-type", "application/json")
-            .header("x-countersign-timestamp", &timestamp)
-            .header("x-countersign-signature", &signature)
-            .body(Bytes::from(body))
-            .unwrap();
-        statuses.push(deliver(&engine, &auth, &request).await.status().as_u16());
+        statuses.push(deliver(&engine, &auth, &signed(&clock, &body)).await.status().as_u16());
     }
     assert_eq!(statuses, [202, 409]);
 
     let refused: Vec<Value> =
-        lines(&log, "refused").into_iter().map(|mut line| line["fields"].take()).collect();
-    assert_eq!(
-        refused,
-        [json!({ "message": "refused", "event": "request_refused", "code": "IDEMPOTENCY_CONFLICT" })]
-    );
+        lines(&log, "webhook refused").into_iter().map(|mut line| line["fields"].take()).collect();
+    let fields = json!({
+        "message": "webhook refused",
+        "event": "webhook_refused",
+        "tenant": "acme",
+        "source": "webhook",
+        "code": "IDEMPOTENCY_CONFLICT",
+        "reason": "key_conflict",
+    });
+    assert_eq!(refused, [fields]);
     for secret in [SECRET, "order-4711", "hunter2", "swordfish"] {
         assert!(!log.text().contains(secret), "{}", log.text());
     }

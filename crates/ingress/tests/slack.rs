@@ -12,7 +12,7 @@ use bytes::Bytes;
 use config::SlackNotifier;
 use countersign_ingress::slack::{SlackInstallation, command, interaction};
 use domain::tenant::Person;
-use domain::{Cause, InboxEntry, InboxStatus, Initiator, QueueName, RunKey, RunStatus, Tenant};
+use domain::{Cause, InboxEntry, InboxStatus, Initiator, QueueName, Role, RunKey, RunStatus, Tenant};
 use engine::{AdvanceLimits, Engine, StartRun};
 use fakes::slack::{ButtonPress, Callback, FakeSlack, ShortcutUse, Submission, View};
 use http::{Request, Response};
@@ -48,19 +48,25 @@ fn directory() -> Tenant {
     let mut tenant = Tenant::new("acme".parse().unwrap());
     for (person, user) in [("anna", "U0ANNA"), ("ben", "U0BEN")] {
         let slack = Some(format!("T0SIM:{user}"));
-        tenant.people.insert(person.parse().unwrap(), Person { slack, oidc: None });
+        let slack_roles = [Role::Operator, Role::Approver].into_iter().collect();
+        tenant.people.insert(person.parse().unwrap(), Person { slack, oidc: None, slack_roles });
     }
     tenant
 }
 
 impl TestEnv {
     async fn new() -> Self {
+        Self::running(ASK).await
+    }
+
+    /// A run of `workflow`, which waits for an approval.
+    async fn running(workflow: &str) -> Self {
         let slack = FakeSlack::start().await.unwrap();
         let notifier = Some(Arc::new(SlackNotifier(client(&slack.url()))) as _);
         let engine = testkit::engine().notifier(notifier).build();
         engine.store().put_tenant(directory()).await.unwrap();
         let by = Initiator::new(Cause::User, "anna");
-        let request = StartRun { by, ..testkit::request(&engine, ASK, "k") };
+        let request = StartRun { by, ..testkit::request(&engine, workflow, "k") };
         let run = engine.admission().start(request).await.unwrap().run;
         Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
         let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
@@ -194,6 +200,9 @@ async fn type_command<S: Store>(
     let response = command(engine, installation, &request).await;
     let shown: Value = serde_json::from_str(response.body()).unwrap();
     assert_eq!((response.status().as_u16(), &shown["response_type"]), (200, &json!("ephemeral")));
+    // Slack formats nothing of the reply.
+    let blocks = shown["blocks"].as_array().unwrap().iter().map(|block| block["text"]["type"].clone());
+    assert!(blocks.clone().all(|kind| kind == "plain_text") && blocks.count() > 0, "{shown}");
     shown["text"].as_str().unwrap().to_owned()
 }
 
@@ -221,6 +230,28 @@ async fn unknown_slack_user_cannot_decide() {
     let env = TestEnv::new().await;
     let response = env.deliver(&env.press(card::APPROVE, "U0CARA")).await;
     assert_eq!((response.status().as_u16(), env.status().await), (200, RunStatus::WaitingApproval));
+}
+
+#[tokio::test]
+async fn incomplete_card_is_not_approved_in_slack() {
+    let env = TestEnv::running(&ASK.replace("Go on?", &"&".repeat(1_000))).await;
+    let console = "https://countersign.acme.example/".parse().unwrap();
+    let slack = client(&env.slack.url()).with_console(console);
+    let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
+    let installation = SlackInstallation::new("acme".parse().unwrap(), secrets, slack);
+    let shown = serde_json::to_string(&env.slack.messages()[0].blocks).unwrap();
+    assert!(shown.contains(card::REJECT) && !shown.contains(card::APPROVE), "{shown}");
+    // A click on a button that the card does not have.
+    let mut payload = env.press(card::REJECT, "U0BEN").payload();
+    payload["actions"][0]["action_id"] = json!(card::APPROVE);
+    let click = Callback::signed(&payload, SECRET, env.engine.now().0 / 1_000);
+    assert_empty(&deliver(&env.engine, &installation, &click).await);
+    assert_eq!(env.status().await, RunStatus::WaitingApproval);
+    let asked = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
+    assert_eq!(asked.votes, []);
+    let reply = serde_json::to_string(&env.slack.answers()).unwrap();
+    assert!(reply.contains("question") && reply.contains(asked.id.as_str()), "{reply}");
+    assert!(reply.contains("countersign.acme.example/approvals/"), "{reply}");
 }
 
 #[tokio::test]
@@ -294,6 +325,33 @@ async fn commands_show_approvals_and_run_status() {
     assert!(status.contains("waiting_approval") && status.contains("step 1 of 1"), "{status}");
     env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
     assert_eq!(env.type_command("U0BEN", "approvals").await, "No pending approvals.");
+}
+
+#[tokio::test]
+async fn replies_show_times_and_hosts_unchanged() {
+    let question = "Restart *db1* on https://ops.example:8443 at 12:30 :tada: <!channel>?";
+    let env = TestEnv::running(&ASK.replace("Go on?", question)).await;
+    let waits = env.type_command("U0BEN", "approvals").await;
+    let escaped = question.replace('<', "&lt;").replace('>', "&gt;");
+    assert!(waits.contains(&escaped), "{waits}");
+    assert!(!waits.contains('\u{a789}'), "{waits}");
+    // After the decision, the reply to a click names the time.
+    env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
+    env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
+    for answer in env.slack.answers() {
+        assert_eq!(answer["blocks"][0]["text"]["type"], "plain_text", "{answer}");
+        assert!(!answer.to_string().contains('\u{a789}'), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn certificate_check_gets_an_empty_reply() {
+    let env = TestEnv::new().await;
+    let body = b"ssl_check=1&token=abc";
+    let timestamp = (env.engine.now().0 / 1_000).to_string();
+    let signature = sign(&SECRET.into(), &timestamp, body);
+    let response = command(&env.engine, &env.installation, &request(&timestamp, &signature, body)).await;
+    assert_empty(&response);
 }
 
 #[tokio::test]

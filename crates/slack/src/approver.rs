@@ -1,10 +1,11 @@
 //! Maps a click to the domain's command.
 //!
-//! Slack identifies the user and the workspace; the tenant's directory maps them to a tenant user. The domain decides
-//! whether that user may approve: see [`domain::command::RecordVote`].
+//! Slack identifies the user and the workspace; the tenant's directory maps them to a tenant user and gives that user roles,
+//! because a request from Slack carries none. The domain decides whether the user may approve this action: see
+//! [`domain::command::RecordVote`].
 
 use domain::command::RecordVote;
-use domain::{Approval, PersonId, Tenant};
+use domain::{Approval, PersonId, Role, Tenant};
 
 use crate::interaction::Click;
 
@@ -22,11 +23,23 @@ pub enum UnknownSlackUser {
     UnknownUser,
 }
 
+/// The directory does not give the user the role that the request needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this needs the role `{0}`; ask an administrator to add it to your `slack_roles`")]
+pub struct MissingRole(pub Role);
+
+/// Whether `person` may do in Slack what needs `role`: the check that the API makes with the roles of a key or token.
+pub fn require_role(tenant: &Tenant, person: &PersonId, role: Role) -> Result<(), MissingRole> {
+    if tenant.allows_in_slack(person, role) { Ok(()) } else { Err(MissingRole(role)) }
+}
+
 /// Why a click does not count as a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidClick {
     #[error(transparent)]
     UnknownUser(#[from] UnknownSlackUser),
+    #[error(transparent)]
+    Role(#[from] MissingRole),
     /// The click names another approval, or an approval of another run.
     #[error("this approval does not exist")]
     OtherApproval,
@@ -55,6 +68,7 @@ fn knows_workspace(tenant: &Tenant, team: &str) -> bool {
 /// The tenant user of `click`, if it is about the current `approval`.
 pub fn approver_of(click: &Click, approval: &Approval, tenant: &Tenant) -> Result<PersonId, InvalidClick> {
     let person = person_of(click, tenant)?;
+    require_role(tenant, &person, Role::Approver)?;
     if click.approval != approval.id || click.run != approval.run {
         return Err(InvalidClick::OtherApproval);
     }

@@ -4,8 +4,7 @@
 //! and U+202E reverses the reading order. So `&`, `<` and `>` are escaped, invisible characters are written as
 //! `⟨U+202E⟩`, and a text over its limit ends with the number of omitted characters.
 //!
-//! Most texts go into `plain_text` elements, in which Slack formats nothing. [`mrkdwn`] is for the few places without
-//! such an element.
+//! The texts go into `plain_text` elements, in which Slack formats nothing.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -24,6 +23,9 @@ pub struct TextLimit {
 }
 
 impl TextLimit {
+    /// For a text that is shown in full.
+    pub const UNLIMITED: Self = Self { units: usize::MAX, note: "" };
+
     /// For a text that the approved hash covers completely.
     pub fn hashed(units: usize) -> Self {
         Self { units: units.max(NOTE_UNITS_MAX), note: "; the hash covers all of it" }
@@ -48,12 +50,6 @@ pub fn text(text: &str, limit: TextLimit) -> String {
         breaks.set(breaks.get() + usize::from(c == '\n'));
         push(c, breaks.get() <= LINES_MAX, out);
     })
-}
-
-/// Renders one line for a place where Slack formats. Formatting characters are replaced by lookalikes, so use it for
-/// notifications and not for the approved subject.
-pub fn mrkdwn(text: &str, limit: TextLimit) -> String {
-    limited(text, limit, |c, out| push(unformatted(c), false, out))
 }
 
 /// The length as Slack counts it: UTF-16 units after escaping.
@@ -92,19 +88,6 @@ fn push(c: char, lines: bool, out: &mut String) {
             let _infallible = write!(out, "⟨U+{:04X}⟩", u32::from(c));
         }
         c => out.push(c),
-    }
-}
-
-fn unformatted(c: char) -> char {
-    match c {
-        '*' => '\u{2217}',
-        '_' => '\u{2c9}',
-        '~' => '\u{223c}',
-        '`' => '\u{2cb}',
-        ':' => '\u{a789}',
-        '@' => '\u{ff20}',
-        '#' => '\u{ff03}',
-        c => c,
     }
 }
 
@@ -168,12 +151,6 @@ mod tests {
     }
 
     #[test]
-    fn formatting_characters_are_replaced() {
-        let shown = mrkdwn("*a* _b_ ~c~ `d` :e: @here #general <x>", TextLimit::hashed(200));
-        assert!(!shown.contains(['*', '_', '~', '`', ':', '@', '#', '<', '>']), "{shown}");
-    }
-
-    #[test]
     fn long_text_says_how_much_is_missing() {
         let fits = "x".repeat(300);
         assert_eq!(line(&fits, TextLimit::hashed(300)), fits);
@@ -186,7 +163,7 @@ mod tests {
 
         #[test]
         fn rendered_text_stays_within_its_limit(any in ".*", max in NOTE_UNITS_MAX..400_usize) {
-            for shown in [line(&any, TextLimit::hashed(max)), text(&any, TextLimit::hashed(max)), mrkdwn(&any, TextLimit::hashed(max))] {
+            for shown in [line(&any, TextLimit::hashed(max)), text(&any, TextLimit::hashed(max))] {
                 prop_assert!(units(&shown) <= max);
                 let parsed = ['<', '>', '\u{202e}', '\u{200b}', '\0'];
                 prop_assert!(!shown.contains(parsed));

@@ -21,7 +21,9 @@ pub mod slash_command;
 pub mod start_modal;
 mod transport;
 
-pub use approver::{InvalidClick, UnknownSlackUser, answer, approver_of, person_of};
+pub use approver::{
+    InvalidClick, MissingRole, UnknownSlackUser, answer, approver_of, person_of, require_role,
+};
 pub use client::Slack;
 pub use error::{NotifyError, SlackError};
 pub use interaction::{

@@ -23,6 +23,12 @@ pub struct SlashCommand {
     pub trigger: Option<String>,
 }
 
+/// Whether Slack only checks the certificate of the endpoint. It expects an empty 200.
+pub fn is_ssl_check(body: &[u8]) -> bool {
+    let fields: Vec<_> = url::form_urlencoded::parse(body).collect();
+    single_field(&fields, "ssl_check") == Some("1")
+}
+
 /// Parses the body of a verified request. `None` if it is not as Slack sends it.
 pub fn parse(body: &[u8]) -> Option<SlashCommand> {
     if body.len() > BODY_BYTES_MAX {
@@ -65,6 +71,15 @@ mod tests {
             trigger: Some("1.2.a".into()),
         };
         assert_eq!(parse(body), Some(typed));
+    }
+
+    #[test]
+    fn certificate_check_is_no_command() {
+        assert!(is_ssl_check(b"ssl_check=1&token=abc"));
+        for body in [&b"ssl_check=0"[..], b"ssl_check=1&ssl_check=1", b"team_id=T0SIM&text=ssl_check=1", b""]
+        {
+            assert!(!is_ssl_check(body));
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub const INPUT_UNITS_MAX: usize = 3_000;
 
 /// Slack's limit for the options of a select.
 const OPTIONS_MAX: usize = 100;
-/// Slack's limit for the text of an option.
+/// Slack's limit for the text and for the description of an option.
 const OPTION_UNITS_MAX: usize = 75;
 /// Fits under a field.
 const ERROR_UNITS_MAX: usize = 300;
@@ -74,9 +74,15 @@ fn choice(workflows: &[WorkflowName]) -> Value {
     })
 }
 
+/// A name that does not fit into the text of an option continues in its description. Names are ASCII.
 fn option(workflow: &WorkflowName) -> Value {
-    let shown = escape::line(workflow.as_str(), TextLimit::plain(OPTION_UNITS_MAX));
-    json!({ "text": block::plain(&shown), "value": workflow.as_str() })
+    let name = workflow.as_str();
+    let (text, more) = name.split_at_checked(OPTION_UNITS_MAX).unwrap_or((name, ""));
+    let mut option = json!({ "text": block::plain(text), "value": name });
+    if !more.is_empty() {
+        option["description"] = block::plain(more);
+    }
+    option
 }
 
 fn field(message: Option<&ShortcutMessage>) -> Value {
@@ -197,6 +203,18 @@ mod tests {
             let read: Value = serde_json::from_str(&input).unwrap();
             assert_eq!(read["message"]["truncated"], true);
             assert!(text.starts_with(read["message"]["text"].as_str().unwrap()));
+        }
+    }
+
+    #[test]
+    fn long_workflow_name_is_shown_whole() {
+        for length in [1, 75, 76, domain::id::ID_BYTES_MAX] {
+            let name = WorkflowName::new(&"w".repeat(length)).unwrap();
+            let option = option(&name);
+            let part = |name: &str| option[name]["text"].as_str().unwrap_or_default().to_owned();
+            assert_eq!(part("text") + &part("description"), name.as_str());
+            assert!(part("text").len() <= OPTION_UNITS_MAX && part("description").len() <= OPTION_UNITS_MAX);
+            assert_eq!(option["value"], name.as_str());
         }
     }
 

@@ -39,6 +39,10 @@ impl HttpEvent {
         Some(request)
     }
 
+    pub(super) fn path(&self) -> &str {
+        &self.raw_path
+    }
+
     /// A lower bound of the body's size: four characters of base64 are three bytes, minus two of padding.
     pub(super) fn bytes_min(&self) -> usize {
         let chars = self.body.as_deref().map_or(0, str::len);

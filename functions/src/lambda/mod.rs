@@ -94,7 +94,7 @@ pub async fn on_webhook<S: Store>(
     event: &HttpEvent,
 ) -> Response<String> {
     if event.bytes_min() > webhook::BODY_BYTES_MAX {
-        return webhook::too_large();
+        return webhook::too_large(auth, event.path());
     }
     match event.to_request() {
         Some(request) => webhook::deliver(engine, auth, &request).await,

@@ -7,7 +7,7 @@ use ::slack::Slack;
 use async_trait::async_trait;
 use connectors::{Credential, HostAllowList, ToolRegistry, model, servicenow};
 use domain::tenant::Person;
-use domain::{Approval, Card, PersonId, Tenant, TenantId};
+use domain::{Approval, Card, PersonId, Role, Tenant, TenantId};
 use engine::{Again, ApprovalNotifier, Notifier, NotifyFailure};
 use fakes::model::{KEY, Model, Recording};
 use fakes::servicenow::{PASSWORD, ServiceNow, USER};
@@ -77,7 +77,9 @@ impl ExternalSystems {
 pub(crate) fn tenant_of(tenant: TenantId) -> Result<Tenant, String> {
     let mut tenant = Tenant::new(tenant);
     let person = PersonId::new(SECOND_PERSON).map_err(|error| error.to_string())?;
-    tenant.people.insert(person, Person { slack: Some(format!("{TEAM}:{SLACK_USER}")), oidc: None });
+    let slack_roles = [Role::Approver].into_iter().collect();
+    let slack = Some(format!("{TEAM}:{SLACK_USER}"));
+    tenant.people.insert(person, Person { slack, oidc: None, slack_roles });
     Ok(tenant)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use domain::tenant::Person;
-use domain::{Cause, Initiator, Millis, Plan, QueueName, RunKey, Tenant, WorkspaceId};
+use domain::{Cause, Initiator, Millis, Plan, QueueName, Role, RunKey, Tenant, WorkspaceId};
 use engine::{Engine, StartRun};
 use evidence::SigningKey;
 use fakes::servicenow::{self, ServiceNow};
@@ -376,9 +376,9 @@ fn routes(name: &str) -> Vec<(String, String)> {
 fn directory() -> Tenant {
     let mut tenant = Tenant::new(TENANT.parse().unwrap());
     for (person, user) in [("ada", "U0ADA"), ("grace", "U0GRACE")] {
-        tenant
-            .people
-            .insert(person.parse().unwrap(), Person { slack: Some(format!("T0SIM:{user}")), oidc: None });
+        let slack_roles = [Role::Operator, Role::Approver].into_iter().collect();
+        let slack = Some(format!("T0SIM:{user}"));
+        tenant.people.insert(person.parse().unwrap(), Person { slack, oidc: None, slack_roles });
     }
     tenant
 }

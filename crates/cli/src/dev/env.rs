@@ -6,7 +6,7 @@
 use std::io;
 
 use ::slack::{Secrets, Slack, client, start_modal};
-use domain::{GroupName, PersonId, Tenant, TenantId};
+use domain::{GroupName, PersonId, Role, Tenant, TenantId};
 use fakes::model::{self, Model, Recording};
 use fakes::servicenow::{self, ServiceNow};
 use fakes::slack::{self, FakeShortcut, FakeSlack, User};
@@ -119,7 +119,9 @@ pub(crate) fn credential(name: &str) -> Option<String> {
 pub(crate) fn sample_tenant(tenant: TenantId) -> Result<Tenant, CliError> {
     let mut record = Tenant::new(tenant);
     for (name, user) in PEOPLE {
-        let person = domain::tenant::Person { slack: Some(format!("{TEAM}:{user}")), oidc: None };
+        let slack_roles = [Role::Operator, Role::Approver].into_iter().collect();
+        let person =
+            domain::tenant::Person { slack: Some(format!("{TEAM}:{user}")), oidc: None, slack_roles };
         record.people.insert(PersonId::new(name)?, person);
     }
     let on_call = ["grace", "ben"].into_iter().map(PersonId::new).collect::<Result<_, _>>()?;

@@ -1,4 +1,4 @@
-//! The approval card. It is rendered from the blocks of the Slack message, so both show the same content.
+//! The approval card. It is rendered from the blocks of the Slack message, without Slack's limits, so both show the same content.
 
 use domain::Approval;
 use maud::{Markup, html};
@@ -10,7 +10,7 @@ use crate::text::CardText;
 
 /// The card of `approval`, without its buttons.
 pub(super) fn card(approval: &Approval) -> Markup {
-    let card = card::render(approval);
+    let card = card::render_whole(approval);
     let blocks = card["blocks"].as_array().map(Vec::as_slice).unwrap_or_default();
     html! {
         article.card aria-label="Approval request" {
@@ -25,7 +25,7 @@ pub(super) fn card(approval: &Approval) -> Markup {
 
 /// The confirmation text for an action that is hard to undo.
 pub(super) fn warning(approval: &Approval) -> Option<String> {
-    let card = card::render(approval);
+    let card = card::render_whole(approval);
     let blocks = card["blocks"].as_array()?;
     let mut buttons = blocks.iter().filter_map(|block| block["elements"].as_array()).flatten();
     buttons.find_map(|button| button["confirm"]["text"]["text"].as_str()).map(plain)

@@ -197,7 +197,7 @@ impl<S: Store> AdmissionService<'_, S> {
         if status == InboxStatus::Pending {
             return Ok(AdvanceResult::NotBefore(retry_at(&entry, self.core.now())));
         }
-        tracing::info!(event = "inbox_entry_processed", %run, source = %entry.source, ?status, "inbox entry processed");
+        journal::entry_processed(run, entry.source, &status);
         let forget_at = self.core.now() + entry.source.dedupe_ttl();
         self.core.retry_busy(|store| store.set_status(run, status.clone(), forget_at)).await?;
         Ok(AdvanceResult::Done)

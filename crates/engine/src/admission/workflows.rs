@@ -15,6 +15,7 @@ impl<S: Store> TenantHandle<S> {
     /// Applies a workflow: from now on its trigger starts runs of this version.
     pub async fn apply(&self, plan: &Plan) -> Result<AppliedWorkflow, EngineError> {
         self.check_author(plan).await?;
+        self.check_trigger(plan).await?;
         self.core.put_plan(&self.tenant, plan).await?;
         // Applying the same version again keeps who applied it first, and when.
         let versions = self.versions(&plan.workflow).await?;
@@ -51,6 +52,22 @@ impl<S: Store> TenantHandle<S> {
             return Ok(());
         }
         Err(Refusal::UnknownAuthor { workflow: plan.workflow.clone(), author: author.clone() }.into())
+    }
+
+    /// Refuses a trigger whose events match another workflow too: they would start neither.
+    async fn check_trigger(&self, plan: &Plan) -> Result<(), EngineError> {
+        let Some(trigger) = &plan.triggered_by else { return Ok(()) };
+        let is_other = |applied: &AppliedWorkflow| {
+            let other = applied.triggered_by.as_ref();
+            applied.workflow != plan.workflow && other.is_some_and(|other| other.is_ambiguous_with(trigger))
+        };
+        match self.workflows().await?.into_iter().find(is_other) {
+            None => Ok(()),
+            Some(other) => {
+                let workflow = plan.workflow.clone();
+                Err(Refusal::AmbiguousTrigger { workflow, other: other.workflow }.into())
+            }
+        }
     }
 
     /// The newest applied version of each workflow, by name.

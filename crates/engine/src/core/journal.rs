@@ -4,7 +4,7 @@
 //! missing or doubled after a crash or a lost reply. A line names the run and its status, and contains no user data.
 
 use domain::command::WakeReason;
-use domain::{Decision, Millis, RunKey, RunRecord, RunStatus, StepSeq, WorkflowName};
+use domain::{Decision, InboxStatus, Millis, RunKey, RunRecord, RunStatus, Source, StepSeq, WorkflowName};
 
 use crate::metrics;
 
@@ -17,6 +17,17 @@ pub(crate) fn created(run: &RunKey, workflow: &WorkflowName) {
 pub(crate) fn log_duplicate(run: &RunKey, source: &str) {
     metrics::known(&run.tenant, source);
     tracing::info!(event = "idempotency_hit", %run, source, "duplicate request");
+}
+
+/// An inbox entry started a run, or did not. A rejected one concerns an operator; `run show` gives the reason.
+pub(crate) fn entry_processed(run: &RunKey, source: Source, status: &InboxStatus) {
+    let outcome: &'static str = status.into();
+    metrics::entry_processed(&run.tenant, source, outcome);
+    if matches!(status, InboxStatus::Rejected { .. }) {
+        tracing::warn!(event = "inbox_entry_rejected", %run, %source, "event started no run");
+    } else {
+        tracing::info!(event = "inbox_entry_processed", %run, %source, outcome, "inbox entry processed");
+    }
 }
 
 /// The sweep woke a run. Only an orphaned run concerns an operator.

@@ -8,7 +8,7 @@ pub mod exporter;
 
 use std::time::Duration;
 
-use domain::{QueueName, RunStatus, TenantId};
+use domain::{QueueName, RunStatus, Source, TenantId};
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 /// Status changes of runs. A new run comes from the empty status.
@@ -21,6 +21,12 @@ pub const MESSAGES_IN_PROGRESS: &str = "countersign_messages_in_progress";
 
 /// Duplicate requests.
 pub const IDEMPOTENCY_HITS: &str = "countersign_idempotency_hits_total";
+
+/// Stored events, by whether they started a run.
+pub const ENTRIES_PROCESSED: &str = "countersign_inbox_entries_processed_total";
+
+/// Webhooks and Slack requests that were refused.
+pub const DELIVERIES_REFUSED: &str = "countersign_deliveries_refused_total";
 
 /// Histogram bounds in seconds: a run without approval takes seconds, one with approval minutes or hours, an expired
 /// one a day, and one that waits for a change window a week.
@@ -37,6 +43,8 @@ pub fn describe() {
         gauge!(MESSAGES_IN_PROGRESS, "queue" => queue.as_str()).set(0);
     }
     describe_counter!(IDEMPOTENCY_HITS, "Duplicate requests, answered with the first request's outcome");
+    describe_counter!(ENTRIES_PROCESSED, "Stored events that this process handled, by outcome");
+    describe_counter!(DELIVERIES_REFUSED, "Webhooks and Slack requests that were refused, by reason");
 }
 
 pub(crate) fn began(tenant: &TenantId) {
@@ -58,6 +66,17 @@ pub(crate) fn ended(tenant: &TenantId, status: RunStatus, took: Duration) {
 
 pub(crate) fn known(tenant: &TenantId, source: &str) {
     counter!(IDEMPOTENCY_HITS, "tenant" => tenant.to_string(), "source" => source.to_owned()).increment(1);
+}
+
+pub(crate) fn entry_processed(tenant: &TenantId, source: Source, outcome: &'static str) {
+    let (tenant, source) = (tenant.to_string(), source.as_str());
+    counter!(ENTRIES_PROCESSED, "tenant" => tenant, "source" => source, "outcome" => outcome).increment(1);
+}
+
+/// A delivery through `source` was refused. The tenant is empty if the delivery names none that is configured.
+pub fn delivery_refused(tenant: Option<&TenantId>, source: &'static str, reason: &'static str) {
+    let tenant = tenant.map(TenantId::to_string).unwrap_or_default();
+    counter!(DELIVERIES_REFUSED, "tenant" => tenant, "source" => source, "reason" => reason).increment(1);
 }
 
 pub fn message_started(queue: QueueName) {

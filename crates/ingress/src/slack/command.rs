@@ -1,15 +1,17 @@
 //! The slash command `/countersign`. Only the user who typed it sees the reply.
 
-use ::slack::escape::{TextLimit, mrkdwn};
+use ::slack::card::block;
+use ::slack::escape::{self, TextLimit};
 use ::slack::slash_command::SlashCommand;
-use ::slack::{UnknownSlackUser, slash_command};
+use ::slack::{UnknownSlackUser, require_role, slash_command};
 use bytes::Bytes;
-use domain::{Approval, Cause, Initiator, PersonId, RunId, RunRecord, Subject};
+use domain::{Approval, Cause, Initiator, PersonId, Role, RunId, RunRecord, Subject, Tenant};
 use engine::{Engine, EngineError};
 use http::{Request, Response, StatusCode};
 use serde_json::json;
 use store::Store;
 
+use super::interaction::accepted;
 use super::start::describe;
 use super::start::{self, NotStarted, StartRequest, start};
 use super::{SlackInstallation, UNAVAILABLE, in_time, unsigned};
@@ -35,7 +37,11 @@ pub async fn command<S: Store>(
     if !installation.is_signed(request, engine.now()) {
         return unsigned();
     }
+    if slash_command::is_ssl_check(request.body()) {
+        return accepted();
+    }
     let Some(slash) = slash_command::parse(request.body()) else {
+        installation.count_refused("invalid_request");
         tracing::warn!(event = "slack_request_invalid", tenant = %installation.tenant, "invalid Slack command");
         return response::text(StatusCode::BAD_REQUEST, "invalid command");
     };
@@ -54,7 +60,10 @@ async fn reply<S: Store>(
     let tenant = engine.governance().tenant(&installation.tenant).await?;
     match tenant.slack_person(&slash.team, &slash.user) {
         None => Ok(UnknownSlackUser::UnknownUser.to_string()),
-        Some(person) => answer(engine, installation, slash, person).await,
+        Some(person) => match require_role(&tenant, person, Role::Viewer) {
+            Ok(()) => answer(engine, installation, slash, person, &tenant).await,
+            Err(error) => Ok(error.to_string()),
+        },
     }
 }
 
@@ -63,10 +72,11 @@ async fn answer<S: Store>(
     installation: &SlackInstallation,
     slash: &SlashCommand,
     person: &PersonId,
+    directory: &Tenant,
 ) -> Result<String, EngineError> {
     if let Some((workflow, input)) = parse_start(&slash.text) {
         let (team, request_id) = (&slash.team, slash.trigger.as_deref());
-        let request = StartRequest { team, request_id, person, workflow, input };
+        let request = StartRequest { directory, team, request_id, person, workflow, input };
         return match Box::pin(start(engine, installation, request)).await {
             Err(NotStarted::Failed(error)) => Err(error),
             Err(error) => Ok(error.to_string()),
@@ -111,13 +121,12 @@ fn list(approvals: &[Approval]) -> String {
     lines.join("\n")
 }
 
-/// Names and ids are in backticks, where Slack formats nothing. They contain no backtick themselves.
 fn line(approval: &Approval) -> String {
     let subject = match &approval.subject {
         Subject::Question { message } => message.clone(),
         Subject::Action { action, .. } => format!("{} on {}", action.tool, action.target),
     };
-    let subject = mrkdwn(&subject, TextLimit::plain(SUBJECT_UNITS_MAX));
+    let subject = escape::line(&subject, TextLimit::plain(SUBJECT_UNITS_MAX));
     format!("• `{}`, step `{}`, run `{}`: {subject}", approval.workflow, approval.step, approval.run.run)
 }
 
@@ -147,6 +156,8 @@ fn unavailable(error: &dyn std::error::Error) -> Response<String> {
     ephemeral(UNAVAILABLE)
 }
 
+/// A reply that only the user sees. Slack formats none of it: it can contain untrusted text, which must be escaped.
 fn ephemeral(text: &str) -> Response<String> {
-    response::json(StatusCode::OK, &json!({ "response_type": "ephemeral", "text": text }))
+    let blocks = block::lines(text);
+    response::json(StatusCode::OK, &json!({ "response_type": "ephemeral", "text": text, "blocks": blocks }))
 }

@@ -38,7 +38,8 @@ pub async fn interaction<S: Store>(
     }
     match interaction::parse(request.body(), &installation.slack.response_origin()) {
         Err(error) => {
-            tracing::warn!(event = "slack_request_invalid", %error, "invalid Slack interaction");
+            installation.count_refused("invalid_request");
+            tracing::warn!(event = "slack_request_invalid", tenant = %installation.tenant, %error, "invalid Slack interaction");
             response::text(StatusCode::BAD_REQUEST, "invalid interaction")
         }
         Ok(Interaction::RejectPressed(click)) => {
@@ -91,6 +92,11 @@ async fn answer<S: Store>(
         Ok(person) => person,
         Err(error) => return Some(error.to_string()),
     };
+    if click.approve
+        && let Some(text) = card::incomplete(&approval, installation.slack.console())
+    {
+        return Some(text);
+    }
     let reply = VoteRequest {
         approval: approval.id,
         subject: Some(click.subject),

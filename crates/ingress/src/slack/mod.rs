@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ::slack::{Secrets, Slack, signature};
 use bytes::Bytes;
-use domain::{Digest, TenantId, Timestamp};
+use domain::{Digest, Source, TenantId, Timestamp};
 use engine::Engine;
 use http::{Request, Response, StatusCode};
 use parking_lot::Mutex;
@@ -54,9 +54,14 @@ impl SlackInstallation {
         let signature = only(request.headers(), signature::SIGNATURE_HEADER);
         let verified = signature::verify(&self.secrets, timestamp, signature, request.body(), now);
         if let Err(error) = &verified {
+            self.count_refused("unauthenticated");
             tracing::warn!(event = "slack_rejected", tenant = %self.tenant, %error, "Slack request not authenticated");
         }
         verified.is_ok()
+    }
+
+    fn count_refused(&self, reason: &'static str) {
+        engine::metrics::delivery_refused(Some(&self.tenant), Source::Slack.as_str(), reason);
     }
 
     /// Remembers the request; returns whether it was received before.
@@ -103,7 +108,10 @@ pub async fn handle<S: Store>(
         ("interactions", Some(installation)) => Box::pin(interaction(engine, installation, request)).await,
         ("commands", Some(installation)) => command(engine, installation, request).await,
         // An unknown tenant gets the same response as an invalid signature.
-        _ => unsigned(),
+        _ => {
+            engine::metrics::delivery_refused(None, Source::Slack.as_str(), "unauthenticated");
+            unsigned()
+        }
     }
 }
 

@@ -4,8 +4,8 @@
 //! modal shows errors; a direct message from the app reports a run that was accepted.
 
 use ::slack::start_modal::{self, INPUT_BLOCK, WORKFLOW_BLOCK};
-use ::slack::{Shortcut, StartSubmission, UnknownSlackUser};
-use domain::{Cause, Initiator, WorkflowName};
+use ::slack::{Shortcut, StartSubmission, UnknownSlackUser, require_role};
+use domain::{Cause, Initiator, Role, WorkflowName};
 use engine::{Engine, EngineError};
 use http::{Response, StatusCode};
 use serde_json::Value;
@@ -27,24 +27,26 @@ pub(super) async fn modal<S: Store>(
     shortcut: &Shortcut,
 ) -> Value {
     match in_time(Box::pin(workflows(engine, installation, shortcut))).await {
-        Some(Ok(Some(workflows))) => start_modal::render(&workflows, shortcut.message.as_ref()),
-        Some(Ok(None)) => start_modal::notice(&UnknownSlackUser::UnknownUser.to_string()),
-        Some(Err(error)) => start_modal::notice(&failed(error)),
+        Some(Ok(workflows)) => start_modal::render(&workflows, shortcut.message.as_ref()),
+        Some(Err(NotStarted::Failed(error))) => start_modal::notice(&failed(error)),
+        Some(Err(error)) => start_modal::notice(&error.to_string()),
         None => start_modal::notice(UNAVAILABLE),
     }
 }
 
-/// The workflows that the user can start; `None` for an unknown user.
+/// The workflows that the user can start.
 async fn workflows<S: Store>(
     engine: &Engine<S>,
     installation: &SlackInstallation,
     shortcut: &Shortcut,
-) -> Result<Option<Vec<WorkflowName>>, EngineError> {
+) -> Result<Vec<WorkflowName>, NotStarted> {
     let tenant = engine.governance().tenant(&installation.tenant).await?;
-    let Some(person) = tenant.slack_person(&shortcut.team, &shortcut.user) else { return Ok(None) };
+    let person = tenant.slack_person(&shortcut.team, &shortcut.user);
+    let person = person.ok_or(NotStarted::UnknownSlackUser(UnknownSlackUser::UnknownUser))?;
+    require_role(&tenant, person, Role::Operator)?;
     let by = Initiator::new(Cause::User, person.as_str());
     let applied = engine.tenant_handle(&installation.tenant, &by).workflows().await?;
-    Ok(Some(applied.into_iter().map(|applied| applied.workflow).collect()))
+    Ok(applied.into_iter().map(|applied| applied.workflow).collect())
 }
 
 /// Handles a submitted modal: it closes, or stays open and shows the error.
@@ -72,7 +74,7 @@ async fn start_for<S: Store>(
     let tenant = engine.governance().tenant(&installation.tenant).await?;
     let person = tenant.slack_person(team, user);
     let person = person.ok_or(NotStarted::UnknownSlackUser(UnknownSlackUser::UnknownUser))?;
-    let request = StartRequest { team, request_id: Some(view), person, workflow, input };
+    let request = StartRequest { directory: &tenant, team, request_id: Some(view), person, workflow, input };
     Box::pin(start(engine, installation, request)).await
 }
 
@@ -83,6 +85,7 @@ fn error_response(error: NotStarted) -> Response<String> {
         NotStarted::Workflow
         | NotStarted::RequestId
         | NotStarted::UnknownSlackUser(_)
+        | NotStarted::Role(_)
         | NotStarted::Failed(_) => WORKFLOW_BLOCK,
     };
     let text = if let NotStarted::Failed(error) = error { failed(error) } else { error.to_string() };

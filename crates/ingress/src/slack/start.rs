@@ -6,11 +6,11 @@
 //! to each command and each modal, so a repeated request starts one run. The user becomes the requester of the run and
 //! cannot approve its actions.
 
-use ::slack::UnknownSlackUser;
-use ::slack::escape::{TextLimit, mrkdwn};
+use ::slack::escape::{self, TextLimit};
+use ::slack::{MissingRole, UnknownSlackUser, require_role};
 use domain::{
-    Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, PersonId, Refusal, RunId, Source,
-    WorkflowName, WorkspaceId, json,
+    Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, PersonId, Refusal, Role, RunId,
+    Source, Tenant, WorkflowName, WorkspaceId, json,
 };
 use engine::{AcceptResult, Engine, EngineError, InboundEvent};
 use serde_json::{Map, Value};
@@ -24,6 +24,7 @@ pub(super) const HELP: &str = "`/countersign start WORKFLOW {\"input\": …}` st
 const REASON_UNITS_MAX: usize = 1_024;
 
 pub(super) struct StartRequest<'r> {
+    pub(super) directory: &'r Tenant,
     /// The Slack workspace.
     pub(super) team: &'r str,
     /// Slack's id of the command or modal, if it is valid in an idempotency key.
@@ -45,6 +46,8 @@ pub(super) enum NotStarted {
     RequestId,
     #[error(transparent)]
     UnknownSlackUser(UnknownSlackUser),
+    #[error(transparent)]
+    Role(#[from] MissingRole),
     #[error(transparent)]
     Refused(Refusal),
     /// The outcome is unknown.
@@ -71,6 +74,7 @@ pub(super) async fn start<S: Store>(
     installation: &SlackInstallation,
     request: StartRequest<'_>,
 ) -> Result<String, NotStarted> {
+    require_role(request.directory, request.person, Role::Operator)?;
     let input = input(request.input).ok_or(NotStarted::Input)?;
     let key = key(request.team, request.request_id).ok_or(NotStarted::RequestId)?;
     let by = Initiator::new(Cause::User, request.person.as_str()).with("slack_team", request.team);
@@ -152,7 +156,7 @@ pub(super) fn describe(run: &RunId, status: &InboxStatus) -> String {
         ),
         InboxStatus::Unmatched { .. } => format!("`{run}` was not started: no workflow matches the event."),
         InboxStatus::Rejected { reason, .. } => {
-            format!("`{run}` was not started: {}", mrkdwn(reason, TextLimit::plain(REASON_UNITS_MAX)))
+            format!("`{run}` was not started: {}", escape::line(reason, TextLimit::plain(REASON_UNITS_MAX)))
         }
     }
 }

@@ -3,12 +3,17 @@
 use std::collections::BTreeMap;
 
 use domain::{Digest, IdempotencyKey, Source, TenantId, Timestamp};
-use engine::InboundEvent;
+use engine::{InboundEvent, metrics};
 use http::HeaderMap;
 use serde_json::Value;
 use signing::Secrets;
 
 use super::scheme::AuthScheme;
+
+const UNAUTHENTICATED: &str = "unauthenticated";
+
+/// The source in the metrics of a delivery whose path names no configured tenant and source.
+const UNKNOWN_SOURCE: &str = "unknown";
 
 /// The schemes of all tenants. Each tenant and source has its own secret, so a signature of one is not valid for
 /// another.
@@ -40,6 +45,12 @@ pub(super) struct Sender {
 }
 
 impl Sender {
+    /// Makes the proof one of this delivery: the same bytes in another delivery are another request.
+    pub(super) fn bind_proof(&mut self, delivery: &str) {
+        self.proof =
+            Digest::of_parts("countersign/delivery-proof/v1", &[self.proof.as_bytes(), delivery.as_bytes()]);
+    }
+
     /// An event from this sender that names no record and needs no dedupe key.
     pub(super) fn event(self, key: IdempotencyKey, body: Value) -> InboundEvent {
         let Self { tenant, source, proof } = self;
@@ -83,6 +94,12 @@ impl WebhookAuth {
         Ok(self)
     }
 
+    /// The tenant and the source of a path, if they are configured.
+    pub(super) fn configured(&self, tenant: &str, source: &str) -> Option<(TenantId, Source)> {
+        let named = tenant.parse().ok().zip(source.parse().ok())?;
+        self.schemes.contains_key(&named).then_some(named)
+    }
+
     /// The sender of `body`, if the tenant and source of the path are configured and the request is authentic.
     pub(super) fn authenticate(
         &self,
@@ -92,8 +109,8 @@ impl WebhookAuth {
         body: &[u8],
         now: Timestamp,
     ) -> Option<Sender> {
-        let named = tenant.parse().ok().zip(source.parse().ok());
-        let known = named.and_then(|named: (TenantId, Source)| Some((self.schemes.get(&named)?, named)));
+        let named = self.configured(tenant, source);
+        let known = named.and_then(|named| Some((self.schemes.get(&named)?, named)));
         let verified = known.as_ref().map_or(&self.decoy, |(scheme, _)| scheme).verify(headers, body, now);
         match (known, verified) {
             (Some((_, (tenant, source))), Ok(code)) => {
@@ -102,10 +119,12 @@ impl WebhookAuth {
                 Some(Sender { tenant, source, proof })
             }
             (Some((_, (tenant, source))), Err(error)) => {
+                metrics::delivery_refused(Some(&tenant), source.as_str(), UNAUTHENTICATED);
                 tracing::warn!(event = "webhook_rejected", %tenant, %source, %error, "webhook not authenticated");
                 None
             }
             (None, _) => {
+                metrics::delivery_refused(None, UNKNOWN_SOURCE, UNAUTHENTICATED);
                 tracing::warn!(event = "webhook_rejected", "webhook for an unknown tenant or source");
                 None
             }

@@ -2,16 +2,17 @@
 //!
 //! A delivery is size-checked, authenticated on its raw bytes, parsed, and passed to the engine. The reply is 202 only
 //! after the event is durable. An unauthenticated sender learns nothing: an unknown tenant, an unknown source and a wrong
-//! signature get the same response after the same work.
+//! signature get the same response after the same work. Every refused delivery is logged and counted.
 
 mod auth;
 mod parse;
+mod refused;
 mod scheme;
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{Code, InboxStatus, Refusal, RunId, TraceContext, json as strict_json};
+use domain::{InboxStatus, Refusal, RunId, Source, TenantId, TraceContext, json as strict_json};
 use engine::{AcceptResult, Engine, EngineError, InboundEvent};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -20,7 +21,9 @@ use store::{Store, trace};
 use tokio::time::timeout;
 
 use crate::response::{json, only, problem};
+use auth::Sender;
 pub use auth::{InvalidWebhookAuth, WebhookAuth};
+use refused::RefusedDelivery;
 pub use scheme::{AuthScheme, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 
 /// The size limit of a delivery. A ServiceNow record has a few kilobytes. GitHub's limit is 25 MB, but its large
@@ -44,8 +47,12 @@ pub async fn deliver<S: Store>(
         Err(response) => response,
         Ok(None) => json(StatusCode::OK, &json!({ "status": "pong" })),
         Ok(Some(event)) => {
+            let (tenant, source) = (event.tenant.clone(), event.source);
             let accepting = trace::with_parent(trace_parent(request), engine.admission().accept(event));
-            timeout(ANSWER_WITHIN, accepting).await.map_or_else(|_| timed_out(), to_response)
+            match timeout(ANSWER_WITHIN, accepting).await {
+                Ok(accepted) => to_response(accepted, &tenant, source),
+                Err(_) => timed_out(),
+            }
         }
     }
 }
@@ -60,8 +67,20 @@ pub fn unauthenticated() -> Response<String> {
     problem(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "the request is not authenticated")
 }
 
-pub fn too_large() -> Response<String> {
-    problem(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", &format!("the limit is {BODY_BYTES_MAX} bytes"))
+/// Records and answers a delivery to `path` that is too large to authenticate. The log names the tenant and the source if
+/// both are configured.
+pub fn too_large(auth: &WebhookAuth, path: &str) -> Response<String> {
+    match address(path).and_then(|(source, tenant)| auth.configured(tenant, source)) {
+        Some((tenant, source)) => RefusedDelivery::TooLarge.record(&tenant, source),
+        None => RefusedDelivery::TooLarge.response(),
+    }
+}
+
+/// The source and the tenant in a path.
+fn address(path: &str) -> Option<(&str, &str)> {
+    let segments: Vec<&str> = path.split('/').collect();
+    let [.., "webhook", source, tenant] = &*segments else { return None };
+    Some((source, tenant))
 }
 
 /// The event for the engine; `None` for a ping. The body is not parsed before it is authenticated.
@@ -71,29 +90,32 @@ fn read_event<S: Store>(
     auth: &WebhookAuth,
     request: &Request<Bytes>,
 ) -> Result<Option<InboundEvent>, Response<String>> {
-    let (headers, body) = (request.headers(), request.body());
+    let (headers, body, path) = (request.headers(), request.body(), request.uri().path());
     if body.len() > BODY_BYTES_MAX {
-        return Err(too_large());
+        return Err(too_large(auth, path));
     }
-    let segments: Vec<&str> = request.uri().path().split('/').collect();
-    let [.., "webhook", source, tenant] = &*segments else { return Err(unauthenticated()) };
+    let Some((source, tenant)) = address(path) else { return Err(unauthenticated()) };
     let sender = auth.authenticate(tenant, source, headers, body, engine.now());
     let sender = sender.ok_or_else(unauthenticated)?;
+    let (tenant, source) = (sender.tenant.clone(), sender.source);
+    parse_event(sender, headers, body).map_err(|refused| refused.record(&tenant, source))
+}
+
+fn parse_event(
+    sender: Sender,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Option<InboundEvent>, RefusedDelivery> {
     if !is_json(headers) {
-        let detail = "the content type must be application/json";
-        return Err(problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", detail));
+        return Err(RefusedDelivery::ContentType);
     }
-    let body = strict_json::parse(body).map_err(|error| invalid_event(&error.to_string()))?;
-    parse::event(sender, headers, body).map_err(|error| invalid_event(&error.to_string()))
+    let body = strict_json::parse(body).map_err(RefusedDelivery::Json)?;
+    parse::event(sender, headers, body).map_err(RefusedDelivery::Event)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = only(headers, CONTENT_TYPE.as_str()).and_then(|kind| kind.split(';').next());
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
-}
-
-fn invalid_event(detail: &str) -> Response<String> {
-    problem(StatusCode::BAD_REQUEST, "INVALID_EVENT", detail)
 }
 
 /// The reply to a duplicate delivery: the outcome of the first one, and why it was rejected. The reason is bounded and
@@ -108,17 +130,22 @@ fn duplicate(run: &RunId, status: &InboxStatus) -> Response<String> {
     json(if *status == InboxStatus::Pending { StatusCode::ACCEPTED } else { StatusCode::OK }, &body)
 }
 
-fn to_response(accepted: Result<AcceptResult, EngineError>) -> Response<String> {
+fn to_response(
+    accepted: Result<AcceptResult, EngineError>,
+    tenant: &TenantId,
+    source: Source,
+) -> Response<String> {
     match accepted {
         Ok(AcceptResult { run, new: true, .. }) => {
             json(StatusCode::ACCEPTED, &json!({ "run": run.run, "status": "accepted" }))
         }
         Ok(AcceptResult { run, new: false, status }) => duplicate(&run.run, &status),
         Err(EngineError::Refused(refusal @ Refusal::KeyConflict { .. })) => {
-            tracing::info!(event = "request_refused", code = %Code::IdempotencyConflict, "refused");
-            problem(StatusCode::CONFLICT, Code::IdempotencyConflict.as_str(), &refusal.to_string())
+            RefusedDelivery::Conflict(refusal.to_string()).record(tenant, source)
         }
-        Err(EngineError::BadInput { source, .. }) => invalid_event(&source.to_string()),
+        Err(EngineError::BadInput { source: error, .. }) => {
+            RefusedDelivery::Json(error).record(tenant, source)
+        }
         Err(error) => {
             tracing::error!(event = "webhook_accept_failed", error = %engine::error_chain(&error), "webhook not accepted");
             unavailable("the delivery was not accepted; send it again")

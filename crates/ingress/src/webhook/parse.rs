@@ -75,9 +75,14 @@ fn servicenow(sender: Sender, body: Value) -> Result<InboundEvent, InvalidEvent>
     Ok(InboundEvent { topic, record, ..sender.event(key, body) })
 }
 
-/// GitHub does not sign the headers, so a workflow sees only the one it needs: the event. The delivery id is the key; the
-/// same bytes under another delivery id are recognised by the proof of the sender.
-fn github(sender: Sender, headers: &HeaderMap, body: &Value) -> Result<Option<InboundEvent>, InvalidEvent> {
+/// GitHub does not sign the headers, so a workflow sees only the one it needs: the event. GitHub gives each event one
+/// delivery id, also when it delivers the event to several hooks or again. So the delivery id is the key, and the same
+/// bytes with another delivery id are another event: an event without a time can happen again.
+fn github(
+    mut sender: Sender,
+    headers: &HeaderMap,
+    body: &Value,
+) -> Result<Option<InboundEvent>, InvalidEvent> {
     let header = |name, bytes_max| word(only(headers, name), bytes_max).ok_or(InvalidEvent::Header(name));
     let event = header("x-github-event", WORD_BYTES_MAX)?;
     let delivery = header("x-github-delivery", ID_BYTES_MAX)?;
@@ -88,6 +93,7 @@ fn github(sender: Sender, headers: &HeaderMap, body: &Value) -> Result<Option<In
         return Ok(None);
     }
     let key = key(&format!("github:{delivery}"), "x-github-delivery")?;
+    sender.bind_proof(delivery);
     Ok(Some(InboundEvent {
         topic: Some(event.to_owned()),
         record: github_record(body),
@@ -96,27 +102,15 @@ fn github(sender: Sender, headers: &HeaderMap, body: &Value) -> Result<Option<In
     }))
 }
 
-/// The objects in a pull request event that the event changes or adds, each with an `id`.
-const PULL_REQUEST_OBJECTS: [&str; 7] =
-    ["review", "comment", "label", "assignee", "requested_reviewer", "requested_team", "milestone"];
+/// Top-level fields that depend on the hook that delivers an event, and not on the event.
+const DELIVERY_METADATA: [&str; 5] = ["hook", "hook_id", "installation", "organization", "enterprise"];
 
-/// Identifies a change of a pull request. GitHub delivers one change to every subscribed hook and app, and again on
-/// redelivery, each time in different bytes. The key covers the action and the commit, review, comment, label or user
-/// concerned: two changes that differ in one of these are two events, even at the same time.
+/// Identifies an event about a pull request. Hooks and apps that subscribe to it can deliver it several times, each time
+/// with the metadata of the hook. Events with any other difference are two events, even at the same time.
 fn pull_request_dedupe_key(event: &str, body: &Value) -> Option<Digest> {
-    let number = body["pull_request"]["number"].as_u64()?.to_string();
-    let (repository_id, full_name) = (&body["repository"]["id"], &body["repository"]["full_name"]);
-    let repository = repository_id.as_u64().map(|id| id.to_string());
-    let repository = repository.or_else(|| full_name.as_str().map(str::to_owned))?;
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let id = |value: &Value| value.as_u64().map(|id| id.to_string()).unwrap_or_default();
-    let (action, commit) = (text(&body["action"]), text(&body["pull_request"]["head"]["sha"]));
-    let objects = PULL_REQUEST_OBJECTS.map(|object| id(&body[object]["id"]));
-    let thread = text(&body["thread"]["node_id"]);
-    let parts = [event, &repository, &number, &action, &commit, &thread]
-        .into_iter()
-        .chain(objects.iter().map(String::as_str));
-    Some(Digest::of_parts("countersign/pull-request-told/v2", &parts.collect::<Vec<_>>()))
+    let mut content = body.as_object().filter(|body| body.contains_key("pull_request"))?.clone();
+    content.retain(|name, _| !DELIVERY_METADATA.contains(&name.as_str()));
+    Some(json::digest("countersign/pull-request-event/v3", &(event, content)))
 }
 
 /// The issue, pull request or repository of an event. `None` if the names are not valid in a record name; the event is

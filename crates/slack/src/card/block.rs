@@ -35,6 +35,11 @@ pub(crate) fn section(text: &str) -> Value {
     json!({ "type": "section", "text": plain(text) })
 }
 
+/// The lines of an escaped text, in which Slack formats nothing.
+pub fn lines(text: &str) -> Vec<Value> {
+    text.lines().filter(|line| !line.is_empty()).take(BLOCKS_MAX).map(section).collect()
+}
+
 pub(super) fn fields(fields: &[(&str, String)]) -> Value {
     let fields: Vec<_> = fields.iter().map(|(name, value)| plain(&format!("{name}\n{value}"))).collect();
     json!({ "type": "section", "fields": fields })
@@ -52,6 +57,11 @@ pub(super) fn divider() -> Value {
 
 pub(super) fn button(action_id: &str, style: &str, text: &str, value: &str) -> Value {
     json!({ "type": "button", "action_id": action_id, "style": style, "text": plain(text), "value": value })
+}
+
+/// A button that opens `url` in the browser.
+pub(super) fn link(action_id: &str, text: &str, url: &str) -> Value {
+    json!({ "type": "button", "action_id": action_id, "text": plain(text), "url": url })
 }
 
 /// A confirmation dialog that Slack shows before it sends a click.

@@ -4,19 +4,23 @@
 //! 1. a headline: status, environment, workflow
 //! 2. workflow, environment, step and run
 //! 3. an earlier attempt with an unknown outcome, and an earlier rejection
-//! 4. the proposed action, its changes, its declared rollback, and why approval is needed; or the workflow's question ([`subject`])
+//! 4. the proposed action, its [`fields`], its declared rollback, and why approval is needed; or the workflow's question ([`subject`])
 //! 5. whether it can be undone, what happens if it is interrupted, its maximum cost, and the hash
 //! 6. who must approve, who has approved, and who cannot ([`approvers`])
 //! 7. when it was requested, is due, and expires
 //! 8. the buttons Approve and Reject; once decided, the outcome instead
 //!
+//! Each part of the subject has a space of its own. A card that does not show the whole subject names what is cut, and
+//! has a link to the console in place of Approve: see [`incomplete`]. [`render_whole`] shows everything.
+//!
 //! [`text`] has the wording of the domain's values, [`mod@reject_modal`] the modal that asks for a reason. [`reminder`] and
-//! [`escalation`] are messages in the thread of the card. A card depends only on the approval: rendering it twice gives the same message. The
-//! tests compare whole cards with `tests/cards/*.json`.
+//! [`escalation`] are messages in the thread of the card. A card depends only on the approval and the address of the
+//! console: rendering it twice gives the same message. The tests compare whole cards with `tests/cards/*.json`.
 
 mod approvers;
 pub mod block;
 mod button_token;
+mod fields;
 mod reject_modal;
 mod subject;
 mod text;
@@ -26,6 +30,7 @@ mod tests;
 
 use domain::{Action, Approval, Reversibility, Subject, Tier};
 use serde_json::{Value, json};
+use url::Url;
 
 use crate::escape::{self, TextLimit};
 
@@ -40,21 +45,113 @@ pub const APPROVE: &str = "countersign.approve";
 /// The `action_id` of the Reject button.
 pub const REJECT: &str = "countersign.reject";
 
-/// The `text` and `blocks` of the message for `approval`.
-pub fn render(approval: &Approval) -> Value {
+/// The `action_id` of the link to the console.
+pub const CONSOLE: &str = "countersign.console";
+
+/// The names of the parts that a card does not show in full; further ones are only counted.
+const CUT_UNITS_MAX: usize = 300;
+const CUT_NAME_UNITS_MAX: usize = 80;
+
+/// How much of each part of the subject a message shows.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    target: usize,
+    /// All changes and arguments together.
+    fields: usize,
+    /// An approver can compare this many values.
+    field_count: usize,
+    /// The longest change or argument.
+    field: usize,
+    /// The declared rollback.
+    rollback: usize,
+    question: usize,
+    /// Why the action cannot be undone.
+    why: usize,
+}
+
+/// So that the message stays within [`block::MESSAGE_UNITS_MAX`].
+const SLACK_ROOM: Room = Room {
+    target: 400,
+    fields: 3_700,
+    field_count: 16,
+    field: block::SECTION_UNITS_MAX,
+    rollback: 900,
+    question: block::SECTION_UNITS_MAX - 30,
+    why: 300,
+};
+
+const UNLIMITED: Room = Room {
+    target: usize::MAX,
+    fields: usize::MAX,
+    field_count: usize::MAX,
+    field: usize::MAX,
+    rollback: usize::MAX,
+    question: usize::MAX,
+    why: usize::MAX,
+};
+
+/// The `text` and `blocks` of the Slack message for `approval`. `console` is the address of the console.
+pub fn render(approval: &Approval, console: Option<&Url>) -> Value {
+    render_in(&SLACK_ROOM, approval, console)
+}
+
+/// The same without Slack's limits: every part of the subject is shown in full.
+pub fn render_whole(approval: &Approval) -> Value {
+    render_in(&UNLIMITED, approval, None)
+}
+
+/// If the card of `approval` does not show the whole subject: what is cut, and where to approve it.
+pub fn incomplete(approval: &Approval, console: Option<&Url>) -> Option<String> {
+    let shown = subject::shown(&approval.subject, approval.undo, &SLACK_ROOM);
+    (!shown.cut.is_empty()).then(|| incomplete_text(approval, &shown.cut, console))
+}
+
+fn render_in(room: &Room, approval: &Approval, console: Option<&Url>) -> Value {
+    let shown = subject::shown(&approval.subject, approval.undo, room);
     let mut blocks = vec![block::header(&title(approval)), block::fields(&location(approval))];
     blocks.extend(history(approval));
-    blocks.extend(subject::blocks(&approval.subject, approval.undo));
-    blocks.push(block::fields(&risk(approval)));
+    blocks.extend(shown.blocks);
+    blocks.push(block::fields(&risk(approval, room)));
     blocks.push(block::section(&approvers::required(approval)));
     blocks.push(block::mrkdwn(&times(approval)));
     blocks.push(block::divider());
+    if approval.is_open() && !shown.cut.is_empty() {
+        blocks.push(block::section(&incomplete_text(approval, &shown.cut, console)));
+    }
     blocks.push(if approval.is_open() {
-        buttons(approval)
+        buttons(approval, shown.cut.is_empty(), console)
     } else {
         block::section(&approvers::outcome(approval))
     });
     json!({ "text": notice(text::status(approval.status), approval), "blocks": blocks })
+}
+
+fn incomplete_text(approval: &Approval, cut: &[String], console: Option<&Url>) -> String {
+    let place = console_link(approval, console).unwrap_or_else(|| format!("approval {}", approval.id));
+    format!(
+        "This card does not show everything. Not shown in full: {}.\nRead and approve the complete action in the \
+         console: {place}",
+        listed(cut)
+    )
+}
+
+/// The first names, and the number of the others.
+fn listed(names: &[String]) -> String {
+    let mut shown: Vec<String> = Vec::new();
+    let mut left = CUT_UNITS_MAX;
+    for name in names {
+        let name = escape::line(name, TextLimit::plain(CUT_NAME_UNITS_MAX));
+        let Some(rest) = left.checked_sub(escape::units(&name)) else { break };
+        left = rest;
+        shown.push(name);
+    }
+    let more = names.len() - shown.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn console_link(approval: &Approval, console: Option<&Url>) -> Option<String> {
+    Some(console?.join(&format!("/approvals/{}", approval.id)).ok()?.to_string())
 }
 
 /// The message in the thread of a card whose decision is nearly due.
@@ -90,7 +187,7 @@ fn title(approval: &Approval) -> String {
 /// The text of the notification.
 fn notice(what: &str, approval: &Approval) -> String {
     let notice = format!("{what}, step {} of {}", approval.step, approval.workflow);
-    escape::mrkdwn(&notice, TextLimit::plain(block::SECTION_UNITS_MAX))
+    escape::line(&notice, TextLimit::plain(block::SECTION_UNITS_MAX))
 }
 
 fn location(approval: &Approval) -> [(&'static str, String); 4] {
@@ -122,11 +219,11 @@ fn history(approval: &Approval) -> Option<Value> {
     (!lines.is_empty()).then(|| block::section(&format!("Before this request\n{}", lines.join("\n"))))
 }
 
-fn risk(approval: &Approval) -> Vec<(&'static str, String)> {
+fn risk(approval: &Approval, room: &Room) -> Vec<(&'static str, String)> {
     let hash = ("Hash", approval.subject.hash().short());
     let Subject::Action { action, .. } = &approval.subject else { return vec![hash] };
     vec![
-        ("Can it be undone?", text::reversibility(&action.reversibility)),
+        ("Can it be undone?", text::reversibility(&action.reversibility, room.why)),
         ("If interrupted", text::class(action.class).to_owned()),
         ("Maximum cost", action.estimate_microusd.map_or("not metered".to_owned(), text::money)),
         hash,
@@ -139,14 +236,25 @@ fn times(approval: &Approval) -> String {
     format!("Requested {requested} · due {due} · expires {expires}")
 }
 
-fn buttons(approval: &Approval) -> Value {
+/// Approve, or the link to the console if the card is not complete; and Reject.
+fn buttons(approval: &Approval, complete: bool, console: Option<&Url>) -> Value {
     let token = ButtonToken::for_approval(approval).to_string();
-    let mut approve = block::button(APPROVE, "primary", "Approve", &token);
+    let first = if complete {
+        Some(approve_button(approval, &token))
+    } else {
+        console_link(approval, console).map(|link| block::link(CONSOLE, "Open in the console", &link))
+    };
+    let reject = block::button(REJECT, "danger", "Reject…", &token);
+    let elements: Vec<Value> = first.into_iter().chain([reject]).collect();
+    json!({ "type": "actions", "block_id": "countersign.decision", "elements": elements })
+}
+
+fn approve_button(approval: &Approval, token: &str) -> Value {
+    let mut approve = block::button(APPROVE, "primary", "Approve", token);
     if let Some(warning) = warning(approval) {
         approve["confirm"] = block::confirm("Approve this action?", warning, "Approve");
     }
-    let reject = block::button(REJECT, "danger", "Reject…", &token);
-    json!({ "type": "actions", "block_id": "countersign.decision", "elements": [approve, reject] })
+    approve
 }
 
 /// The confirmation text for an approval with high stakes.

@@ -5,9 +5,6 @@ use domain::{ApprovalStatus, ApproverCount, EffectClass, ParticipantRole, Revers
 
 use crate::escape::{self, TextLimit};
 
-/// One sentence.
-const WHY_UNITS_MAX: usize = 300;
-
 pub(super) fn status(status: ApprovalStatus) -> &'static str {
     match status {
         ApprovalStatus::Requested => "Approval needed",
@@ -51,8 +48,16 @@ pub(super) fn on_reject(on_reject: OnReject) -> &'static str {
     }
 }
 
+/// Why the action cannot be undone.
+pub(super) fn reversibility_reason(reversibility: &Reversibility) -> &str {
+    match reversibility {
+        Reversibility::Irreversible(why) => why,
+        Reversibility::NoEffect | Reversibility::Inverse | Reversibility::Compensable => "",
+    }
+}
+
 /// Whether the action can be undone, and how.
-pub(super) fn reversibility(reversibility: &Reversibility) -> String {
+pub(super) fn reversibility(reversibility: &Reversibility, why_units_max: usize) -> String {
     match reversibility {
         Reversibility::NoEffect => "Not needed: it changes nothing".to_owned(),
         Reversibility::Inverse => {
@@ -62,7 +67,7 @@ pub(super) fn reversibility(reversibility: &Reversibility) -> String {
             "Not directly: the workflow can define a call that compensates for it".to_owned()
         }
         Reversibility::Irreversible(why) => {
-            format!("No: {}", escape::line(why, TextLimit::hashed(WHY_UNITS_MAX)))
+            format!("No: {}", escape::line(why, TextLimit::hashed(why_units_max)))
         }
     }
 }

@@ -35,6 +35,7 @@ pub struct Slack {
     settings: SlackClientSettings,
     transport: Transport,
     pager: Option<Pager>,
+    console: Option<Url>,
 }
 
 impl Slack {
@@ -43,7 +44,7 @@ impl Slack {
             return Err(SlackError::Settings("`channel` must be a channel id such as C0123ABCD"));
         }
         endpoint(&settings.base_url, "/api/")?;
-        Ok(Self { settings, transport: Transport::new()?, pager: None })
+        Ok(Self { settings, transport: Transport::new()?, pager: None, console: None })
     }
 
     /// Pages the on-call when an approval is overdue.
@@ -51,6 +52,18 @@ impl Slack {
     pub fn with_pager(mut self, pager: Pager) -> Self {
         self.pager = Some(pager);
         self
+    }
+
+    /// Cards link to the console at this address.
+    #[must_use]
+    pub fn with_console(mut self, console: Url) -> Self {
+        self.console = Some(console);
+        self
+    }
+
+    /// The address of the console.
+    pub fn console(&self) -> Option<&Url> {
+        self.console.as_ref()
     }
 
     /// The origin of valid response URLs: Slack's own, or the fake's.
@@ -72,10 +85,10 @@ impl Slack {
         self.call("views.open", &json!({ "trigger_id": shortcut.trigger_id, "view": view })).await.map(|_| ())
     }
 
-    /// Sends a direct message, for the result of a modal that has closed. Slack formats `text`, so it must not contain
-    /// untrusted text.
+    /// Sends a direct message, for the result of a modal that has closed. Untrusted parts of `text` must be escaped.
     pub async fn send_direct_message(&self, user: &str, text: &str) -> Result<(), SlackError> {
-        let mut body = without_parsing(json!({ "channel": user, "text": text }));
+        let blocks = card::block::lines(text);
+        let mut body = without_parsing(json!({ "channel": user, "text": text, "blocks": blocks }));
         body["unfurl_links"] = json!(false);
         self.call("chat.postMessage", &body).await.map(|_| ())
     }
@@ -83,8 +96,9 @@ impl Slack {
     /// Shows `text` only to the user who clicked. Does nothing if the click has no response URL.
     pub async fn reply_privately(&self, click: &Click, text: &str) -> Result<(), SlackError> {
         let Some(address) = &click.response_url else { return Ok(()) };
-        let text = escape::mrkdwn(text, TextLimit::plain(card::block::SECTION_UNITS_MAX));
-        let body = json!({ "response_type": "ephemeral", "replace_original": false, "text": text });
+        let text = escape::text(text, TextLimit::plain(card::block::SECTION_UNITS_MAX));
+        let mut body = json!({ "response_type": "ephemeral", "replace_original": false, "text": text });
+        body["blocks"] = card::block::lines(&text).into();
         // The response URL is its own credential; the bot token is not sent.
         self.transport.post(address.url(), None, &body).await.map(|_| ())
     }

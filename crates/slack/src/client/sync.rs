@@ -56,14 +56,14 @@ impl Slack {
     }
 
     async fn post_card(&self, approval: &Approval) -> Result<String, Failed> {
-        let posted = self.post(card::render(approval), None).await;
+        let posted = self.post(card::render(approval, self.console()), None).await;
         posted.map(|place| place.to_string()).map_err(|error| ("post the card", error))
     }
 
     /// If the card was deleted in Slack, posts a new one while the approval is open.
     async fn update_card(&self, approval: &Approval, card: &Card) -> Result<Card, Failed> {
         let updated = match card.message.parse::<MessageRef>() {
-            Ok(place) => self.update(card::render(approval), &place).await,
+            Ok(place) => self.update(card::render(approval, self.console()), &place).await,
             Err(_) => Err(SlackError::Settings("the stored card location is not a Slack message")),
         };
         let place = match updated {

@@ -11,7 +11,7 @@ use domain::tenant::Person;
 use domain::{
     Action, Approval, ApprovalId, ApprovalRequirement, ApproverCount, Cause, Decision, Draft, EffectClass,
     FieldChange, GroupName, Initiator, Millis, OpId, PersonId, Plan, PlannedStep, Reason, Refusal,
-    Reversibility, Ruling, RunRecord, Stamp, StepId, Tenant, TenantId, Tier, Timestamp, ToolName,
+    Reversibility, Role, Ruling, RunRecord, Stamp, StepId, Tenant, TenantId, Tier, Timestamp, ToolName,
     WorkflowName,
 };
 use fakes::slack::{ButtonPress, Callback, FakeSlack, Submission};
@@ -154,7 +154,8 @@ impl TestEnv {
 fn tenant() -> Tenant {
     let mut tenant = Tenant::new(TenantId::new("acme").unwrap());
     for (name, user) in [("anna", ANNA), ("ben", BEN), ("cara", CARA), ("rita", RITA)] {
-        let person = Person { slack: Some(format!("{TEAM}:{user}")), oidc: None };
+        let slack_roles = [Role::Approver].into_iter().collect();
+        let person = Person { slack: Some(format!("{TEAM}:{user}")), oidc: None, slack_roles };
         tenant.people.insert(PersonId::new(name).unwrap(), person);
     }
     let oncall = ["anna", "ben", "rita"].map(|name| PersonId::new(name).unwrap());

@@ -11,6 +11,7 @@ mod oidc;
 mod parsing;
 mod policy;
 mod runs;
+mod slack_roles;
 mod tenant;
 mod threats;
 mod workers;

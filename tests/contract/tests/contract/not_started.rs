@@ -10,7 +10,7 @@ use store::SqliteStore;
 /// Applies a workflow of acme that every webhook triggers, with one run at a time per host.
 async fn apply(env: &TestEnv, name: &str) {
     let source = format!(
-        "workflow: {name}\nversion: 1\ntrigger: {{ webhook: {{}} }}\nconcurrency: '${{ trigger.body.host }}'\n\
+        "workflow: {name}\nversion: 1\ntrigger: {{ webhook: {{ when: '${{ trigger.body.host != \"{name}\" }}' }} }}\nconcurrency: '${{ trigger.body.host }}'\n\
          steps:\n  - {{ id: ask, tool: approval.gate, with: {{ message: 'Go on?' }} }}\n"
     );
     let applied = env.post(env.acme.key(Role::Admin), "/workflows", &json!({ "source": source })).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::tenant::Person;
-use domain::{GroupName, PersonId, Tenant};
+use domain::{GroupName, PersonId, Role, Roles, Tenant};
 
 /// One line for each difference.
 pub(super) fn changes(before: &Tenant, after: &Tenant) -> Vec<String> {
@@ -18,7 +18,9 @@ fn people(before: &Tenant, after: &Tenant) -> Vec<String> {
         (Some(old), Some(new)) => {
             let slack = changed("Slack user", id, old.slack.as_deref(), new.slack.as_deref());
             let oidc = changed("token subject", id, old.oidc.as_deref(), new.oidc.as_deref());
-            slack.into_iter().chain(oidc).collect()
+            let [before, after] = [old, new].map(|person| roles(&person.slack_roles));
+            let roles = changed("Slack roles", id, before.as_deref(), after.as_deref());
+            slack.into_iter().chain(oidc).chain(roles).collect()
         }
         (None, None) => Vec::new(),
     };
@@ -33,7 +35,14 @@ fn changed(what: &str, id: &PersonId, old: Option<&str>, new: Option<&str>) -> O
 fn accounts(person: &Person) -> String {
     let slack = person.slack.as_ref().map(|slack| format!(", Slack user {slack}"));
     let oidc = person.oidc.as_ref().map(|oidc| format!(", token subject {oidc}"));
-    slack.into_iter().chain(oidc).collect()
+    let roles = roles(&person.slack_roles).map(|roles| format!(", Slack roles {roles}"));
+    slack.into_iter().chain(oidc).chain(roles).collect()
+}
+
+/// The names of the roles, if there is one.
+pub(super) fn roles(roles: &Roles) -> Option<String> {
+    let names: Vec<&str> = roles.iter().map(Role::as_str).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 fn groups(before: &Tenant, after: &Tenant) -> Vec<String> {

@@ -33,7 +33,9 @@ Examples:
 The file replaces all settings; a missing section is set to empty or to its default:
 
   people:
-    ada: { slack: T0ACME:U0ADA }      the Slack workspace and user of ada
+    ada:
+      slack: T0ACME:U0ADA             the Slack workspace and user of ada
+      slack_roles: [approver]         what ada may do in Slack: viewer, operator, approver, admin
     bob: {}                           has no Slack user; approves with the command line or the API
     cyn: { oidc: 'https://id.example.com#4711' }   acts only with tokens of this issuer and `sub`
   groups:
@@ -97,11 +99,9 @@ async fn replace(session: &ApiSession, file: &TenantFile) -> Result<(Tenant, Ten
 }
 
 fn put_request(tenant: Tenant, revision: Option<u32>) -> PutTenant {
-    let person =
-        |(id, person): (PersonId, Person)| (id, api_types::Person { slack: person.slack, oidc: person.oidc });
     PutTenant {
         caps: api_types::Caps { max_writes_per_run: tenant.caps.max_writes_per_run },
-        people: tenant.people.into_iter().map(person).collect(),
+        people: tenant.people.into_iter().map(|(id, person)| (id, person.into())).collect(),
         groups: tenant.groups,
         revision,
     }

@@ -1,6 +1,6 @@
 //! `countersign tenant show`.
 
-use domain::tenant::{Caps, Person};
+use domain::tenant::Caps;
 use domain::{Cause, Digest, DispatchStop, Initiator, PersonId, Tenant};
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::process::ExitStatus;
 use views::table::{indented, table};
 use views::time;
 
-use super::changes::listed;
+use super::changes::{listed, roles};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,15 +33,11 @@ pub(super) fn to_domain(document: api_types::Tenant) -> Tenant {
     let mut tenant = Tenant::new(document.tenant);
     tenant.policy = document.policy;
     tenant.caps = Caps { max_writes_per_run: document.caps.max_writes_per_run };
-    tenant.people = document.people.into_iter().map(|(id, person)| (id, to_person(person))).collect();
+    tenant.people = document.people.into_iter().map(|(id, person)| (id, person.into())).collect();
     tenant.groups = document.groups;
     tenant.stopped = document.stopped.as_ref().map(stopped);
     tenant.revision = document.revision.unwrap_or_default();
     tenant
-}
-
-fn to_person(api_types::Person { slack, oidc }: api_types::Person) -> Person {
-    Person { slack, oidc }
 }
 
 /// Only users stop dispatch.
@@ -72,13 +68,16 @@ fn people(tenant: &Tenant) -> String {
     let rows: Vec<_> = tenant
         .people
         .iter()
-        .map(|(id, person)| [id.to_string(), person.slack.clone().unwrap_or_default(), groups_of(id)])
+        .map(|(id, person)| {
+            let slack = person.slack.clone().unwrap_or_default();
+            [id.to_string(), slack, roles(&person.slack_roles).unwrap_or_default(), groups_of(id)]
+        })
         .collect();
     if rows.is_empty() {
         return "  none; approvals without a group can be decided by every user of the command line\n"
             .to_owned();
     }
-    indented(&table(["USER", "SLACK", "GROUPS"], &rows), 2)
+    indented(&table(["USER", "SLACK", "SLACK ROLES", "GROUPS"], &rows), 2)
 }
 
 fn groups(tenant: &Tenant) -> String {
