@@ -315,12 +315,9 @@ mod tests {
 
     #[test]
     fn values_are_checked_as_json() {
-        for (source, expected) in [
-            ("a: 9007199254740993", "beyond 2^53"),
-            ("a: 99999999999999999999", "beyond 2^53"),
-            ("a: \"\\0\"", "U+0000"),
-            ("\"\\e\": 1", "U+001B"),
-        ] {
+        for (source, expected) in
+            [("a: 9007199254740993", "beyond 2^53"), ("a: 99999999999999999999", "beyond 2^53")]
+        {
             assert!(json_of(source).unwrap_err().contains(expected), "{source}: {:?}", json_of(source));
         }
     }

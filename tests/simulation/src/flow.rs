@@ -55,8 +55,19 @@ pub struct Flow {
 const MANY: u32 = 64;
 
 /// Every flow. Waits for an event are longer than the clock skew, because a deadline is only as accurate as
-/// the worst clock among the workers.
+/// the worst clock among the workers. The longest flow comes first, so that it does not run alone at the end.
 pub const FLOWS: &[Flow] = &[
+    Flow {
+        name: "approved action",
+        workflow: "environment: prod\nsteps:\n\
+            - { id: a, tool: sim.cas, with: { value: hello } }\n\
+            - { id: b, tool: sim.read }\n",
+        script: Script::Approve,
+        ends: &[Succeeded],
+        may_end: &[],
+        pairs: true,
+        writes_max: MANY,
+    },
     Flow {
         name: "plain",
         workflow: "steps:\n\
@@ -139,7 +150,7 @@ pub const FLOWS: &[Flow] = &[
         name: "approval",
         workflow: "steps:\n\
             - { id: ask, tool: approval.gate, with: { message: 'go on?' } }\n\
-            - { id: b, tool: sim.opaque }\n",
+            - { id: b, tool: sim.opaque, retry: { attempts: 5 } }\n",
         script: Script::Approve,
         ends: &[Succeeded],
         may_end: &[Paused],
@@ -218,7 +229,7 @@ pub const FLOWS: &[Flow] = &[
     },
     Flow {
         name: "take-over, opaque",
-        workflow: "steps:\n- { id: a, tool: sim.opaque }\n",
+        workflow: "steps:\n- { id: a, tool: sim.opaque, retry: { attempts: 5 } }\n",
         script: Script::Nothing,
         ends: &[Succeeded],
         may_end: &[Paused],
@@ -227,7 +238,7 @@ pub const FLOWS: &[Flow] = &[
     },
     Flow {
         name: "opaque, operator retries",
-        workflow: "steps:\n- { id: a, tool: sim.opaque }\n- { id: b, tool: sim.keyed }\n",
+        workflow: "steps:\n- { id: a, tool: sim.opaque, retry: { attempts: 5 } }\n- { id: b, tool: sim.keyed }\n",
         script: Script::RetryWhenPaused,
         ends: &[Succeeded],
         may_end: &[],
@@ -239,7 +250,7 @@ pub const FLOWS: &[Flow] = &[
         workflow: "steps:\n\
             - { id: a, tool: sim.keyed, rollback: { tool: sim.keyed, with: { value: back } } }\n\
             - { id: b, tool: sim.lookup, rollback: { tool: sim.cas } }\n\
-            - { id: c, tool: sim.opaque }\n",
+            - { id: c, tool: sim.opaque, retry: { attempts: 5 } }\n",
         script: Script::RollBackWhenPaused,
         ends: &[Succeeded],
         may_end: &[Canceled],
@@ -251,22 +262,11 @@ pub const FLOWS: &[Flow] = &[
         workflow: "steps:\n\
             - { id: a, tool: sim.keyed, with: { takes_ms: 400 } }\n\
             - { id: b, tool: sim.lookup, with: { takes_ms: 400 } }\n\
-            - { id: c, tool: sim.opaque, with: { takes_ms: 400 } }\n",
+            - { id: c, tool: sim.opaque, with: { takes_ms: 400 }, retry: { attempts: 5 } }\n",
         script: Script::DoubleMessages,
         ends: &[Succeeded],
         may_end: &[Paused],
         pairs: false,
-        writes_max: MANY,
-    },
-    Flow {
-        name: "approved action",
-        workflow: "environment: prod\nsteps:\n\
-            - { id: a, tool: sim.cas, with: { value: hello } }\n\
-            - { id: b, tool: sim.read }\n",
-        script: Script::Approve,
-        ends: &[Succeeded],
-        may_end: &[],
-        pairs: true,
         writes_max: MANY,
     },
     Flow {
@@ -299,7 +299,7 @@ pub const FLOWS: &[Flow] = &[
     Flow {
         name: "approval expires",
         workflow: "environment: prod\napproval: { sla: 1m, expires_after: 3m }\nsteps:\n\
-            - { id: a, tool: sim.read }\n- { id: b, tool: sim.opaque }\n",
+            - { id: a, tool: sim.read }\n- { id: b, tool: sim.opaque, retry: { attempts: 5 } }\n",
         script: Script::Nothing,
         ends: &[FailedTerminal],
         may_end: &[],

@@ -386,7 +386,7 @@ fn api_key_login_works_without_the_provider() {
     // No process listens there.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let oidc = format!(
-        "  oidc:\n    issuer: 'http://{gone}'\n    claims: {{ tenant: org, person: name, roles: roles }}\n    \
+        "  oidc:\n    issuer: 'http://{gone}'\n    claims: {{ tenant: org, person: sub, roles: roles }}\n    \
          audience: us\n    login: {{ name: Example, client_id: us, url: 'http://127.0.0.1:1' }}\n"
     );
     let server = Server::start_with(&env, &format!("{CONFIG}{oidc}"), "");

@@ -1,7 +1,9 @@
 //! Administrative changes: each is written together with its entry in the audit log.
 
+use std::sync::atomic::Ordering;
+
 use domain::audit::{AdminChange, AuditEntry};
-use domain::{Initiator, TenantId};
+use domain::{Initiator, TenantId, Timestamp};
 use store::{AuditedWrite, Store, Write};
 
 use super::Core;
@@ -22,7 +24,7 @@ impl<S: Store> Core<S> {
         change: AdminChange,
     ) -> Result<Write, EngineError> {
         let tenant = admin.tenant.cloned();
-        let entry = AuditEntry { tenant, at: self.now(), by: admin.by.clone(), change };
+        let entry = AuditEntry { tenant, at: self.audit_time(), by: admin.by.clone(), change };
         let written = self.retry_busy(|store| store.write_audited(write.clone(), entry.clone())).await?;
         if written == Write::Committed {
             tracing::info!(
@@ -36,6 +38,14 @@ impl<S: Store> Core<S> {
             );
         }
         Ok(written)
+    }
+
+    /// The current time, later than that of every other entry of this process: the log is ordered by it.
+    fn audit_time(&self) -> Timestamp {
+        let now = self.now().0;
+        let later = |newest: i64| Some(now.max(newest.saturating_add(1)));
+        let newest = self.newest_audit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        Timestamp(newest.map_or(now, |newest| now.max(newest.saturating_add(1))))
     }
 }
 

@@ -16,6 +16,7 @@ mod plans;
 pub(crate) mod policy_pool;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use connectors::ToolRegistry;
 use domain::{Approval, Initiator, Millis, RunRecord, Stamp, Timestamp, WorkerId};
@@ -104,6 +105,8 @@ pub(crate) struct Core<S> {
     pub(crate) verdict_pool: PolicyPool,
     pub(crate) notifier: Notifier,
     pub(crate) evidence_signer: Option<EvidenceSigner>,
+    /// The time of the newest audit entry of this process.
+    newest_audit: AtomicI64,
 }
 
 impl<S> Core<S> {
@@ -111,6 +114,7 @@ impl<S> Core<S> {
         let EngineParts { store, tools, clock, me, timing, notifier, evidence_signer } = parts;
         Self {
             store,
+            newest_audit: AtomicI64::new(0),
             tools,
             clock,
             ops: Ops::new(&me),

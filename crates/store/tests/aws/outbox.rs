@@ -71,7 +71,6 @@ async fn unsent_outbox_message_is_sent_once_by_the_sweep(env: TestEnv) {
     assert!(store.flush_outbox(FAR_AHEAD, 10).await.is_err());
     down.store(false, Ordering::Relaxed);
     assert_eq!(store.flush_outbox(Timestamp(0), 10).await.unwrap(), 0);
-    assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), []);
 
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 1);
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);

@@ -63,7 +63,7 @@ fn health_check_uses_the_servers_port_and_path() {
     let path = value_in(&group.body, "health_check", "path").map(text).unwrap();
     let health = source("crates/cli/src/http_server/health.rs");
     assert!(
-        health.contains(&format!("const PATH: &str = \"{path}\";")),
+        health.contains(&format!(".route(\"{path}\", get(is_healthy")),
         "{path} is not the path of the health endpoint"
     );
     let timeout = number(value_in(&group.body, "health_check", "timeout"));
