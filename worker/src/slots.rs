@@ -171,12 +171,11 @@ mod tests {
                     continue;
                 }
                 let own = held.iter().filter(|(of, _)| *of == number).count();
-                match slots.take(&tenant(number)) {
-                    Some(slot) => held.push((number, slot)),
-                    None => {
-                        assert!(held.len() >= limit, "an open slot was refused");
-                        assert!(own >= slots.share() || held.len() == limit * 2);
-                    }
+                if let Some(slot) = slots.take(&tenant(number)) {
+                    held.push((number, slot));
+                } else {
+                    assert!(held.len() >= limit, "an open slot was refused");
+                    assert!(own >= slots.share() || held.len() == limit * 2);
                 }
                 let own = held.iter().filter(|(of, _)| *of == number).count();
                 assert!(own <= limit && held.len() <= limit * 2);

@@ -108,7 +108,7 @@ async fn a_backlog_of_one_tenant_delays_no_other() {
 #[tokio::test(start_paused = true)]
 async fn a_lone_tenant_uses_every_slot() {
     for selects in [true, false] {
-        let engine = engine(selects, Duration::from_secs(60));
+        let engine = engine(selects, Duration::from_mins(1));
         let mut runs = Vec::new();
         for number in 0..40 {
             runs.push(start(&engine, "acme", SLOW, &number.to_string()).await);

@@ -45,7 +45,8 @@ async fn tenants_are_listed_once_for_each_pass() {
     assert_eq!(listed(), Some(1));
     assert_eq!(engine.operations().start_dispatch(&DispatchScope::All, &ada()).await.unwrap(), all);
     assert_eq!(listed(), Some(1));
-    let backout = engine.operations().backout(&DispatchScope::All, &ada(), "fire", |_| {}).await.unwrap();
+    let backout =
+        Box::pin(engine.operations().backout(&DispatchScope::All, &ada(), "fire", |_| {})).await.unwrap();
     assert_eq!(backout, Backout { canceled: all, ..Backout::default() });
     assert_eq!(listed(), Some(2), "the second pass finds no run");
 }
