@@ -127,7 +127,6 @@ pub struct Approvals {
 #[serde(deny_unknown_fields)]
 pub struct DecisionRequest {
     #[serde(default)]
-    #[schema(pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
     pub reason: String,
     /// The hash of the subject that the approver saw. The decision is refused if the subject differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]

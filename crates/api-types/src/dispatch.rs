@@ -52,7 +52,6 @@ impl From<engine::DispatchState> for Dispatch {
 #[serde(deny_unknown_fields)]
 pub struct StopDispatch {
     /// The reason, truncated after 512 characters.
-    #[schema(pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
     pub reason: String,
 }
 
@@ -73,7 +72,6 @@ pub struct DispatchStarted {
 #[serde(deny_unknown_fields)]
 pub struct BackOutRequest {
     /// The reason, stored with every run. Truncated after 512 characters.
-    #[schema(pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
     pub reason: String,
     /// Only count the runs; change nothing.
     #[serde(default)]

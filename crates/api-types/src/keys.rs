@@ -65,7 +65,7 @@ pub struct CreateKey {
     pub roles: Vec<RoleName>,
     /// The purpose of the key, at most 200 characters.
     #[serde(default)]
-    #[schema(max_length = 200, pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
+    #[schema(max_length = 200)]
     pub note: String,
     /// The lifetime: `12h`, `90d`, at most ten years, or `never`. The default is 90 days.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -108,7 +108,6 @@ pub struct Runs {
 pub struct ReasonRequest {
     /// The reason, truncated after 512 characters.
     #[serde(default)]
-    #[schema(pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
     pub reason: String,
 }
 
