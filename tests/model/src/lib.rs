@@ -8,7 +8,7 @@
 //! operator who cancels; a person who decides about a paused run. Faults may happen between any two steps: a
 //! worker crashes or freezes, a lease expires under a live holder, a message is delivered twice, the reply to
 //! a commit is lost, a request arrives long after its sender lost the lease, a service refuses or does not
-//! answer. The [`Budget`] of a configuration limits how often each fault happens; all orders are explored.
+//! answer. The `Budget` of a configuration limits how often each fault happens; all orders are explored.
 //!
 //! **Not modelled, and why that is sound.**
 //! - *Time.* A lease may expire whenever the budget allows, and a message may return at any time, so the model
@@ -27,7 +27,7 @@
 //! ends. "No run is lost" is therefore a property of single states: where no further action is certain to
 //! happen, the run has ended or waits for a person.
 //!
-//! **Validation.** Each [`Mutant`] removes one rule, in one branch of the code. It must violate the invariant
+//! **Validation.** Each `Mutant` removes one rule, in one branch of the code. It must violate the invariant
 //! that the rule protects, in a configuration in which the unchanged protocol holds it. In addition, every
 //! situation in a list (a take-over, a lost reply, …) must have been reached.
 //!

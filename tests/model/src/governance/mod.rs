@@ -3,7 +3,7 @@
 //! **Modelled.** One workflow, which a person applies and another starts; a second run that undoes the first or shares
 //! its idempotency key; a worker that serves them. Every person may give every command at any time: start, apply,
 //! signal, approve, reject, resume, roll back, undo, cancel. The directory, the policy and the external state change
-//! in between; steps fail, workers crash and replies are lost. [`Limits`] bound how often each of these happens; all
+//! in between; steps fail, workers crash and replies are lost. `Limits` bound how often each of these happens; all
 //! orders are explored.
 //!
 //! **Real code decides.** Each transition runs the commands of the crate `domain` on real records, as the engine does.
