@@ -25,6 +25,11 @@ pub(crate) const FILES_MAX: usize = 64;
 /// About ten thousand lines of rules. Every process that uses the bundle parses it.
 pub(crate) const BUNDLE_BYTES_MAX: usize = 256 * 1024;
 
+/// The rule of the runtime that denies an action whose approval rules no user can satisfy.
+const DIFFERENT_GROUPS: &str = "approval/groups";
+const DIFFERENT_GROUPS_TEXT: &str =
+    "the approval rules that match name groups without a group in common; use one rule, or a common group";
+
 /// A policy. Cloning one is cheap.
 #[derive(Clone)]
 pub struct PolicyBundle(Arc<Inner>);
@@ -79,22 +84,20 @@ impl PolicyBundle {
 
     /// The verdict on `request`. Every error is a deny with its reason.
     pub fn evaluate(&self, request: &PolicyRequest<'_>) -> Verdict {
-        match self.members(request) {
-            Ok(members) => self.verdict(&members),
-            Err(error) => error.verdict(self.hash()),
-        }
+        let verdict = self.input(request).and_then(|input| self.evaluate_input(&input));
+        verdict.unwrap_or_else(|error| error.verdict(self.hash()))
     }
 
     /// The same verdict with the input and the result of every rule.
     pub fn explain(&self, request: &PolicyRequest<'_>) -> Explanation {
-        let input = Input::new(request, &self.0.catalogue.reads);
-        let input = input.ok().and_then(|input| serde_json::to_value(input).ok());
-        let members = self.members(request);
+        let input = self.input(request);
+        let shown = input.as_ref().ok().and_then(|input| serde_json::from_str(input).ok());
+        let members = input.and_then(|input| self.members(&input));
         let verdict = match &members {
             Ok(members) => self.verdict(members),
             Err(error) => error.verdict(self.hash()),
         };
-        Explanation::new(verdict, input, &self.0.catalogue, members)
+        Explanation::new(verdict, shown, &self.0.catalogue, members)
     }
 
     /// Runs the bundle's own tests.
@@ -107,11 +110,21 @@ impl PolicyBundle {
         TestReport::run(&self.0.tests, &self.0.catalogue.tests, is_expired)
     }
 
-    fn members(&self, request: &PolicyRequest<'_>) -> Result<Members, EvaluationError> {
+    /// The verdict on an `input` document.
+    pub(crate) fn evaluate_input(&self, input: &str) -> Result<Verdict, EvaluationError> {
+        self.members(input).map(|members| self.verdict(&members))
+    }
+
+    /// The `input` document of the rules, as JSON.
+    pub(crate) fn input(&self, request: &PolicyRequest<'_>) -> Result<String, EvaluationError> {
         let invalid = |why| EvaluationError::InvalidAction { why };
         let input = Input::new(request, &self.0.catalogue.reads).map_err(invalid)?;
-        let text = serde_json::to_string(&input).map_err(|error| invalid(error.to_string()))?;
-        let input = regorus::Value::from_json_str(&text).map_err(|error| invalid(error.to_string()))?;
+        serde_json::to_string(&input).map_err(|error| invalid(error.to_string()))
+    }
+
+    fn members(&self, input: &str) -> Result<Members, EvaluationError> {
+        let input = regorus::Value::from_json_str(input)
+            .map_err(|error| EvaluationError::InvalidAction { why: error.to_string() })?;
         let members = evaluate::evaluate(&self.0.engine, &self.0.catalogue, input)?;
         if members.is_empty() { Err(EvaluationError::NoMatch) } else { Ok(members) }
     }
@@ -121,12 +134,19 @@ impl PolicyBundle {
         let strictest = members.iter().map(|(set, _)| *set).min();
         let decisive: Vec<&Member> =
             members.iter().filter(|(set, _)| Some(*set) == strictest).map(|(_, member)| member).collect();
-        let ruling = match strictest {
-            Some(RuleSet::Allow) => Ruling::Allow,
-            Some(RuleSet::NeedsApproval) => combined(&decisive).map_or(Ruling::Deny, Ruling::NeedsApproval),
-            Some(RuleSet::Deny) | None => Ruling::Deny,
+        let mut reasons = self.reasons(&decisive);
+        let requirement = combined(&decisive);
+        let ruling = match (strictest, requirement) {
+            (Some(RuleSet::Allow), _) => Ruling::Allow,
+            (Some(RuleSet::NeedsApproval), Some(requirement)) => Ruling::NeedsApproval(requirement),
+            (Some(RuleSet::NeedsApproval), None) => {
+                reasons.truncate(REASONS_MAX - 1);
+                reasons.push(Reason::runtime(DIFFERENT_GROUPS, DIFFERENT_GROUPS_TEXT));
+                Ruling::Deny
+            }
+            (Some(RuleSet::Deny) | None, _) => Ruling::Deny,
         };
-        Verdict { ruling, reasons: self.reasons(&decisive), policy: self.hash() }
+        Verdict { ruling, reasons, policy: self.hash() }
     }
 
     /// The reasons in the order of the bundle.
@@ -148,9 +168,11 @@ impl PolicyBundle {
     }
 }
 
-/// The requirement that satisfies the requirements of all `members`.
+/// The requirement that satisfies the requirements of all `members`; `None` if they name different groups.
 fn combined(members: &[&Member]) -> Option<ApprovalRequirement> {
-    members.iter().filter_map(|member| member.requirement.clone()).reduce(ApprovalRequirement::and)
+    let mut requirements = members.iter().filter_map(|member| member.requirement.clone());
+    let first = requirements.next()?;
+    requirements.try_fold(first, ApprovalRequirement::and)
 }
 
 /// Whether the file at `path` contains tests.

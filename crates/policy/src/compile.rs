@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use regorus::Engine;
 
+use crate::builtins;
 use crate::bundle::{BUNDLE_BYTES_MAX, FILES_MAX, is_test};
 use crate::check::Catalogue;
 use crate::error::{PolicyError, PolicyErrorKind};
@@ -62,8 +63,7 @@ pub(crate) struct ParsedFiles {
 
 /// Parses `files`, and returns the outline of each in the order of the paths.
 pub(crate) fn parse(files: &BTreeMap<String, String>) -> Result<(ParsedFiles, Vec<File>), PolicyError> {
-    let mut policy = Engine::new();
-    policy.set_execution_timer_config(time_limit());
+    let mut policy = new_engine()?;
     let mut outlines = BTreeMap::new();
     for (path, text) in files.iter().filter(|(path, _)| !is_test(path)) {
         outlines.insert(path, parse_file(&mut policy, path, text)?);
@@ -73,6 +73,14 @@ pub(crate) fn parse(files: &BTreeMap<String, String>) -> Result<(ParsedFiles, Ve
         outlines.insert(path, parse_file(&mut all, path, text)?);
     }
     Ok((ParsedFiles { policy, all }, outlines.into_values().collect()))
+}
+
+fn new_engine() -> Result<Engine, PolicyError> {
+    let mut engine = Engine::new();
+    engine.set_execution_timer_config(time_limit());
+    engine.set_policy_length_config(lexical::length_limits());
+    builtins::install(&mut engine).map_err(|why| PolicyError::of_bundle(PolicyErrorKind::Syntax(why)))?;
+    Ok(engine)
 }
 
 fn parse_file(engine: &mut Engine, path: &str, text: &str) -> Result<File, PolicyError> {

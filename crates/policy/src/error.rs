@@ -6,7 +6,7 @@ use std::fmt;
 use crate::bundle::{BUNDLE_BYTES_MAX, FILES_MAX};
 use crate::check::references::DEPTH_MAX;
 use crate::check::rules::{READS_MAX, RULE_NAME_CHARS_MAX};
-use crate::lexical::OPERATORS_MAX;
+use crate::lexical::{NESTING_MAX, OPERATORS_MAX};
 use crate::location::PolicyLocation;
 
 /// Why files are not a valid policy.
@@ -64,6 +64,8 @@ pub enum PolicyErrorKind {
     Syntax(String),
     #[error("expression has more than {OPERATORS_MAX} operators, dots and brackets; move parts into rules")]
     Operators,
+    #[error("brackets are nested more than {NESTING_MAX} levels deep; move parts into rules")]
+    Nesting,
     /// A file with rules in a package for tests, or the other way around.
     #[error("{0}")]
     Package(&'static str),
@@ -99,8 +101,20 @@ pub enum PolicyErrorKind {
     Reads,
     #[error("function `{name}` is not available in policies; {}", advice(.name))]
     Function { name: String },
-    #[error("the format of `sprintf` must be a literal without widths; use `%s`, `%d` or `%v`")]
+    #[error("the format of `sprintf` must be a literal without widths and flags; use `%s`, `%d` or `%v`")]
     Format,
+    #[error(
+        "`[^`, `[]`, `-]` and `***` mean something else in OPA's globs; write `[!a]` to exclude a character and `**` for \
+         any text"
+    )]
+    Glob,
+    #[error("{why}; write the pattern in RE2 syntax")]
+    Pattern { why: String },
+    #[error(
+        "`{path}` may have no value, and then `not` is undefined in OPA; assign it first (`value := {path}`), or put \
+         the call into a rule of its own and write `not` before the name of that rule"
+    )]
+    BeforeNot { path: String },
     #[error("`with` is allowed only in tests, and only for `input`")]
     With,
     #[error("unknown field `input.{path}`; the condition would never match; available: {known}")]

@@ -91,3 +91,20 @@ fn parse(catalogue: &Catalogue, set: RuleSet, member: Value) -> Result<(RuleSet,
         EvaluationError::InvalidMember { rule, why, location }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panic_of_the_evaluator_is_an_error() {
+        let mut engine = Engine::new();
+        let crash = |values: Vec<regorus::Value>| Ok(values.into_iter().nth(9).unwrap());
+        engine.add_extension("crash".to_owned(), 1, Box::new(crash)).unwrap();
+        engine.add_policy("p.rego".to_owned(), "package countersign\nallow := crash(1)".to_owned()).unwrap();
+        engine.add_policy("entry.rego".to_owned(), entry([RuleSet::Allow].into_iter())).unwrap();
+        let error = evaluate(&engine, &Catalogue::default(), regorus::Value::new_object()).unwrap_err();
+        assert_eq!(error, EvaluationError::Crashed);
+        assert_eq!(error.verdict(domain::Digest::ZERO).ruling, domain::Ruling::Deny);
+    }
+}

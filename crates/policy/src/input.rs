@@ -13,11 +13,13 @@ use serde_json::Value;
 
 use crate::request::{CapUsage, PolicyRequest, RunContext, StepContext};
 
-/// An action with more fields is a document. Rules about its fields are not practical.
+/// A change with more fields is a document. Rules about its fields are not practical. A read may carry a document, such
+/// as the data of a prompt.
 pub(crate) const FIELDS_MAX: usize = 1024;
 
 /// A target is a host and a path, or a table and a record: a short readable name.
-pub(crate) const TARGET_CHARS_MAX: usize = 2048;
+/// The longest is that of a URL.
+pub(crate) const TARGET_CHARS_MAX: usize = 4096;
 
 /// A trigger type is one word.
 const TRIGGER_CHARS_MAX: usize = 128;
@@ -127,7 +129,7 @@ fn action<'a>(
     action.check()?;
     let mut fields = Fields { reads, names: BTreeMap::new(), values: BTreeMap::new() };
     fields.add(String::new(), &action.fields);
-    if fields.names.len() > FIELDS_MAX {
+    if action.class.has_effect() && fields.names.len() > FIELDS_MAX {
         return Err(format!(
             "the action has {} fields; at most {FIELDS_MAX} are allowed",
             fields.names.len()

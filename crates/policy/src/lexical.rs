@@ -4,8 +4,11 @@
 //! the stack of the parsing thread, which aborts the process. So operators, dots and brackets are counted first, on
 //! tokens only.
 
+use std::num::NonZeroU32;
+
 use regorus::Source;
 use regorus::unstable::{Lexer, Token, TokenKind};
+use regorus::utils::limits::PolicyLengthConfig;
 
 use crate::error::{PolicyError, PolicyErrorKind};
 use crate::location::PolicyLocation;
@@ -13,21 +16,38 @@ use crate::location::PolicyLocation;
 /// The maximum number of operators and brackets in one expression, including the brackets around it.
 pub(crate) const OPERATORS_MAX: usize = 64;
 
+/// The maximum depth of brackets. The parser reads the start of a bracket as a comprehension first, and then again, so its
+/// time doubles with each level.
+pub(crate) const NESTING_MAX: usize = 14;
+
+/// OPA has no limit on the length of a line. regorus cannot print an error beyond column 65,535: it panics. A tab counts as
+/// four columns.
+const COLUMNS_MAX: NonZeroU32 = NonZeroU32::MIN.saturating_add(60_000);
+
+/// The limits of the parser. The size of the bundle limits the rest.
+pub(crate) fn length_limits() -> PolicyLengthConfig {
+    PolicyLengthConfig { max_col: COLUMNS_MAX, ..PolicyLengthConfig::default() }
+}
+
 /// Refuses a file with an expression of too many operators.
 pub(crate) fn check(path: &str, text: &str) -> Result<(), PolicyError> {
     // A text without valid tokens does not parse either, and the parser has the better error message.
     let Ok(source) = Source::from_contents(path.to_owned(), text.to_owned()) else { return Ok(()) };
     let mut lexer = Lexer::new(&source);
+    lexer.set_max_col(COLUMNS_MAX);
     let mut count = Count::default();
     while let Ok(token) = lexer.next_token() {
         if token.0 == TokenKind::Eof {
             break;
         }
         count.take(&token);
-        if count.operators() > OPERATORS_MAX {
-            let location = PolicyLocation { file: path.to_owned(), line: token.1.line, column: token.1.col };
-            return Err(PolicyError::at(&location, PolicyErrorKind::Operators));
-        }
+        let kind = match () {
+            () if count.operators() > OPERATORS_MAX => PolicyErrorKind::Operators,
+            () if count.outer.len() > NESTING_MAX => PolicyErrorKind::Nesting,
+            () => continue,
+        };
+        let location = PolicyLocation { file: path.to_owned(), line: token.1.line, column: token.1.col };
+        return Err(PolicyError::at(&location, kind));
     }
     Ok(())
 }
@@ -106,6 +126,15 @@ mod tests {
         assert!(refused(&format!("x := {}", "abs(".repeat(OPERATORS_MAX))));
         assert!(refused(&format!("x := a{}", ".b".repeat(OPERATORS_MAX))));
         assert!(refused(&format!("x := a{}", "[\n0\n]".repeat(OPERATORS_MAX))));
+    }
+
+    #[test]
+    fn nested_brackets_are_counted() {
+        for (open, close) in [("[", "]"), ("{", "}"), ("f(", ")"), ("{\"a\": ", "}")] {
+            let nested = |depth: usize| format!("x := {}1{}", open.repeat(depth), close.repeat(depth));
+            assert!(!refused(&nested(NESTING_MAX)), "{open}");
+            assert!(refused(&nested(NESTING_MAX + 1)), "{open}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A [`PolicyBundle`] is a policy. It is parsed and checked once, identified by its [hash](PolicyBundle::hash), and then
 //! [evaluated](PolicyBundle::evaluate) for each [`PolicyRequest`]: an action, its step and run, and the caps of the run.
-//! Evaluation does no I/O and keeps no state, so equal requests get equal verdicts. Every failure is an
+//! Evaluation does no I/O, and equal requests get equal verdicts, so a [`VerdictCache`] can remember them. Every failure is an
 //! [`EvaluationError`], and every such error is a deny. No setting changes that.
 //!
 //! # How to write a bundle
@@ -102,6 +102,7 @@
 //! }
 //! ```
 
+mod builtins;
 mod bundle;
 mod check;
 mod compile;
@@ -117,6 +118,7 @@ mod report;
 mod request;
 mod size;
 mod syntax;
+mod verdicts;
 
 pub use bundle::PolicyBundle;
 pub use error::{PolicyError, PolicyErrorKind};
@@ -126,3 +128,4 @@ pub use location::PolicyLocation;
 pub use member::RuleSet;
 pub use report::{TestReport, TestResult};
 pub use request::{CapUsage, PolicyRequest, RunContext, StepContext};
+pub use verdicts::VerdictCache;

@@ -39,6 +39,8 @@ pub(crate) struct Rule {
     pub(crate) bound: BTreeSet<String>,
     /// The nesting depth of its expressions.
     pub(crate) depth: usize,
+    /// Whether it has a value for every input.
+    pub(crate) is_total: bool,
 }
 
 #[derive(Debug)]
@@ -69,6 +71,8 @@ pub(crate) struct Reference {
     pub(crate) location: PolicyLocation,
     pub(crate) path: Vec<Part>,
     pub(crate) kind: ReferenceKind,
+    /// Whether it is an operand of `not` that OPA evaluates before `not`.
+    pub(crate) is_before_not: bool,
 }
 
 #[derive(Debug)]
@@ -137,6 +141,29 @@ fn rule_of(node: &Node) -> Rule {
         references: collected.references,
         bound: collected.bound,
         depth: collected.depth,
+        is_total: is_total(node),
+    }
+}
+
+/// Whether a rule has a value for every input: a set, a default, or a constant without a condition.
+fn is_total(node: &Node) -> bool {
+    match node {
+        Node::Default { .. } | Node::Spec { head: RuleHead::Set { .. }, .. } => true,
+        Node::Spec { head: RuleHead::Compr { assign, .. }, bodies, .. } => {
+            bodies.is_empty() && assign.as_ref().is_some_and(|assign| is_constant(&assign.value))
+        }
+        Node::Spec { head: RuleHead::Func { .. }, .. } => false,
+    }
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Array { items, .. } | Expr::Set { items, .. } => items.iter().all(|item| is_constant(item)),
+        Expr::Object { fields, .. } => {
+            fields.iter().all(|(_, key, value)| is_constant(key) && is_constant(value))
+        }
+        Expr::ArrayCompr { .. } | Expr::SetCompr { .. } | Expr::ObjectCompr { .. } => true,
+        scalar => literal(scalar).is_some(),
     }
 }
 

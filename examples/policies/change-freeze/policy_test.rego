@@ -31,3 +31,10 @@ test_staging_is_not_frozen if {
 	not denied with input as staging
 	count(countersign.allow) == 1 with input as staging
 }
+
+test_reads_are_not_frozen if {
+	read := changed({"action": {"class": "read_only"}})
+	not denied with input as read
+	not approval_needed with input as read
+	count(countersign.allow) == 1 with input as read
+}

@@ -13,6 +13,9 @@ post if input.action.tool == "slack.post"
 
 channel := input.action.values.channel
 
+# A rule of its own: `not listed` is also true for a message without a channel.
+listed if channel in (team_channels | with_customers)
+
 allow contains {"rule": "team-channel", "message": "team channel"} if {
 	post
 	channel in team_channels
@@ -31,5 +34,7 @@ needs_approval contains {
 
 deny contains {"rule": "other-channel", "message": "this channel is not on the list"} if {
 	post
-	not channel in team_channels | with_customers
+	not listed
 }
+
+allow contains {"rule": "read", "message": "reads are allowed"} if input.action.class == "read_only"

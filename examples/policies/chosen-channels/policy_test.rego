@@ -20,3 +20,5 @@ test_other_channels_are_denied if {
 test_post_without_channel_is_not_allowed if {
 	count(countersign.allow) == 0 with input as {"action": {"tool": "slack.post", "values": {}}}
 }
+
+test_reads_are_allowed if count(countersign.allow) == 1 with input as {"action": {"class": "read_only"}}

@@ -10,7 +10,7 @@ changing(fields) := {"action": {
 }}
 
 rules := {member.rule |
-	some member in (countersign.deny | countersign.needs_approval) | countersign.allow
+	some member in ((countersign.deny | countersign.needs_approval) | countersign.allow)
 }
 
 test_assignment_is_allowed if {
@@ -30,3 +30,5 @@ test_other_tables_match_no_rule if {
 	other := {"action": {"target": "acme.service-now.com/sys_user/9d38"}}
 	rules == set() with input as object.union(changing(["assignment_group"]), other)
 }
+
+test_reads_are_allowed if rules == {"read"} with input as {"action": {"tool": "servicenow.get", "class": "read_only"}}

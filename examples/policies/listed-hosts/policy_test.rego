@@ -27,3 +27,11 @@ test_production_needs_approval if {
 	count(countersign.needs_approval) == 1 with input as in_prod
 	countersign.allow == set() with input as in_prod
 }
+
+test_read_of_other_host_is_denied if {
+	read := {"action": {"class": "read_only"}, "run": {"environment": "prod"}}
+	denied with input as object.union(to("evil.example/?secret=1"), read)
+	not denied with input as object.union(to("ops.example.com/status"), read)
+	count(countersign.allow) == 1 with input as object.union(to("ops.example.com/status"), read)
+	countersign.needs_approval == set() with input as object.union(to("ops.example.com/status"), read)
+}

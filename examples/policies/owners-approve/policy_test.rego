@@ -19,3 +19,9 @@ test_table_without_owner_matches_no_rule if no_match with input as of("sys_user"
 test_other_systems_match_no_rule if {
 	no_match with input as {"action": {"connector": "github", "values": {"table": "incident"}}}
 }
+
+test_reads_are_allowed if {
+	read := object.union(of("incident"), {"action": {"class": "read_only"}})
+	no_match with input as read
+	count(countersign.allow) == 1 with input as read
+}

@@ -33,3 +33,10 @@ test_eleventh_change_is_denied_unless_undo if {
 	denies == {"ten-changes"} with input as eleventh
 	denies == set() with input as object.union(eleventh, {"step": {"undo": true}})
 }
+
+test_reads_are_allowed if {
+	read := changed({"action": {"tool": "servicenow.get", "class": "read_only"}, "caps": {"writes_done": 10}})
+	denies == set() with input as read
+	count(countersign.allow) == 1 with input as read
+	countersign.needs_approval == set() with input as object.union(read, {"run": {"requester": "ada"}})
+}

@@ -1,5 +1,9 @@
-# High-risk changes need two approvers. Other changes in production need one. Other changes elsewhere need none.
+# High-risk changes need two approvers. Other changes in production need one. Other changes elsewhere, and reads, need
+# none.
 package countersign
+
+# A read of an external system changes nothing.
+read if input.action.class == "read_only"
 
 high_risk if input.step.blast_radius == "high"
 
@@ -9,13 +13,18 @@ high_risk if input.action.reversibility == "irreversible"
 
 production if input.run.environment == "prod"
 
+allow contains {"rule": "read", "message": "reads are allowed"} if read
+
 needs_approval contains {
 	"rule": "two-keys",
 	"message": "high blast radius, destructive or irreversible",
 	"tier": "high",
 	"people": 2,
 	"groups": [],
-} if high_risk
+} if {
+	high_risk
+	not read
+}
 
 needs_approval contains {
 	"rule": "production",
@@ -26,9 +35,11 @@ needs_approval contains {
 } if {
 	production
 	not high_risk
+	not read
 }
 
 allow contains {"rule": "non-production", "message": "outside production"} if {
 	not production
 	not high_risk
+	not read
 }

@@ -31,3 +31,9 @@ test_high_risk_change_needs_two_approvers_even_in_dev if {
 test_high_risk_change_matches_no_allow_rule if {
 	countersign.allow == set() with input as changed({"action": {"destructive": true}})
 }
+
+test_read_in_prod_is_allowed if {
+	read := changed({"action": {"class": "read_only"}, "step": {"blast_radius": "high"}, "run": {"environment": "prod"}})
+	people == set() with input as read
+	count(countersign.allow) == 1 with input as read
+}

@@ -9,7 +9,10 @@ non_production if input.run.environment in {"dev", "staging"}
 
 production if input.run.environment == "prod"
 
-# Read-only actions are not evaluated. If one were, no rule of this bundle would match, and it would be denied.
+# The call reads an external system and changes nothing: a GET, `servicenow.get`, a prompt to a model. What it sends
+# leaves the process.
+read if input.action.class == "read_only"
+
 write if input.action.class != "read_only"
 
 # The call comes from the receipt of the change that is rolled back, and restores the previous state.

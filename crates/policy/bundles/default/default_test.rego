@@ -160,10 +160,32 @@ test_rollback_at_the_limit_is_allowed if {
 	allowed_by == {"recorded-inverse"} with input as here
 }
 
-# Actions that no rule matches.
+# read
 
-test_no_rule_matches_a_read if {
-	no_match with input as changed({"action": {"class": "read_only", "reversibility": "no_effect"}})
+test_read_is_allowed_everywhere if {
+	every environment in ["dev", "staging", "prod"] {
+		here := changed({
+			"action": {"class": "read_only", "reversibility": "no_effect"},
+			"step": {"blast_radius": "high"},
+			"run": {"environment": environment},
+			"caps": {"writes_done": 64},
+		})
+		allowed_by == {"read"} with input as here
+		approval_rules == set() with input as here
+		denied_by == set() with input as here
+	}
+}
+
+# no-change
+
+test_change_that_changes_nothing_is_allowed_outside_production if {
+	allowed_by == {"no-change"} with input as changed({"action": {"reversibility": "no_effect"}})
+}
+
+test_change_that_changes_nothing_needs_approval_in_production if {
+	here := changed({"action": {"reversibility": "no_effect"}, "run": {"environment": "prod"}})
+	allowed_by == set() with input as here
+	approval_rules == {"prod-write"} with input as here
 }
 
 # The tier and the number of approvers of each approval rule.

@@ -73,11 +73,23 @@ pub(crate) fn is_allowed(name: &str) -> bool {
     ALLOWED.binary_search(&name).is_ok()
 }
 
-/// Whether `format` has no widths: `%9999999999d` creates gigabytes of blanks.
-pub(crate) fn has_no_width(format: &str) -> bool {
+/// Whether `glob` has no syntax that OPA reads in another way.
+pub(crate) fn is_plain_glob(glob: &str) -> bool {
+    !["[^", "[]", "-]", "***"].iter().any(|syntax| glob.contains(syntax))
+}
+
+/// Functions that may have no value for valid arguments: the largest item of an empty list, for example.
+const PARTIAL: &[&str] = &["array.slice", "max", "min", "units.parse", "units.parse_bytes"];
+
+pub(crate) fn is_partial(name: &str) -> bool {
+    PARTIAL.contains(&name)
+}
+
+/// Whether `format` has only verbs that mean the same in OPA, without widths: `%9999999999d` creates gigabytes of blanks.
+pub(crate) fn has_plain_verbs(format: &str) -> bool {
     let mut chars = format.chars();
     while chars.by_ref().any(|c| c == '%') {
-        if chars.next().is_some_and(|c| c.is_ascii_digit() || c == '.') {
+        if !matches!(chars.next(), Some('s' | 'd' | 'v' | 'q' | 'x' | 'X' | 'b' | 'c' | '%')) {
             return false;
         }
     }
@@ -108,10 +120,10 @@ mod tests {
 
     #[test]
     fn format_widths_are_detected() {
-        assert!(has_no_width("%d of %s, 100%%"));
-        assert!(has_no_width("100%%9"));
-        for wide in ["%9d", "a%09x", "%.3f", "%%%9d"] {
-            assert!(!has_no_width(wide), "{wide}");
+        assert!(has_plain_verbs("%d of %s, 100%%"));
+        assert!(has_plain_verbs("100%%9"));
+        for wide in ["%9d", "a%09x", "%.3f", "%%%9d", "%t", "%f", "%+d", "%", "%[1]s"] {
+            assert!(!has_plain_verbs(wide), "{wide}");
         }
     }
 }

@@ -21,6 +21,8 @@ struct Node {
     location: PolicyLocation,
     is_test: bool,
     depth: usize,
+    /// Whether it has a value for every input.
+    is_total: bool,
     dependencies: BTreeSet<usize>,
 }
 
@@ -38,12 +40,16 @@ impl Graph {
         let path = path_of(file, rule);
         let index = *self.by_path.entry(path.clone()).or_insert(self.nodes.len());
         match self.nodes.get_mut(index) {
-            Some(node) => node.depth = node.depth.max(rule.depth),
+            Some(node) => {
+                node.depth = node.depth.max(rule.depth);
+                node.is_total |= rule.is_total;
+            }
             None => self.nodes.push(Node {
                 path,
                 location: rule.location.clone(),
                 is_test: file.is_test,
                 depth: rule.depth,
+                is_total: rule.is_total,
                 dependencies: BTreeSet::new(),
             }),
         }
@@ -62,6 +68,12 @@ impl Graph {
 
     fn indices(&self, keep: impl Fn(&Node) -> bool) -> Vec<usize> {
         self.nodes.iter().enumerate().filter(|(_, node)| keep(node)).map(|(index, _)| index).collect()
+    }
+
+    /// Whether `rules` is one rule that has a value for every input, and a path of `parts` parts is the whole rule.
+    pub(crate) fn is_total(&self, rules: &[usize], parts: usize) -> bool {
+        let is_whole = |node: &Node| node.is_total && node.path.len() == parts;
+        matches!(rules, [index] if self.nodes.get(*index).is_some_and(is_whole))
     }
 
     /// Records that `rule` of `file` depends on the rules `targets`.

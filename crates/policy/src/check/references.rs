@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::builtins;
 use crate::error::{PolicyError, PolicyErrorKind};
 use crate::input::{CONTAINERS, PATHS};
 use crate::syntax::{File, Part, Reference, ReferenceKind, Rule, literal_prefix};
@@ -24,7 +25,8 @@ pub(crate) fn check(files: &[File], reads: &BTreeSet<String>) -> Result<(), Poli
         for (rule, reference) in file.rules.iter().flat_map(all_references) {
             let target = resolve(file, rule, reference, &graph);
             check_target(file, reference, &target, reads)?;
-            if let Target::Rules(rules) = target {
+            check_before_not(reference, &target, &graph)?;
+            if let Target::Rules(rules, _) = target {
                 graph.connect(file, rule, rules);
             }
         }
@@ -42,8 +44,8 @@ enum Target {
     Input(Vec<String>),
     /// A path in the input that `with` replaces.
     ReplacedInput(Vec<String>),
-    /// Rules of the bundle.
-    Rules(Vec<usize>),
+    /// Rules of the bundle, and the number of parts of the path.
+    Rules(Vec<usize>, usize),
     Undefined(Vec<String>),
     /// A function that the bundle does not define.
     Builtin(String),
@@ -61,7 +63,7 @@ fn resolve(file: &File, rule: &Rule, reference: &Reference, graph: &Graph) -> Ta
         (Some(_), kind) => {
             let full: Vec<String> = file.package.iter().chain(&names).cloned().collect();
             match (graph.find_rule(&full), kind) {
-                (found, _) if !found.is_empty() => Target::Rules(found),
+                (found, _) if !found.is_empty() => Target::Rules(found, full.len()),
                 (_, ReferenceKind::Call(_)) => Target::Builtin(names.join(".")),
                 (_, ReferenceKind::Read) if is_local(rule, &names) => Target::Local,
                 (_, ReferenceKind::Read | ReferenceKind::With) => Target::Undefined(names),
@@ -78,7 +80,7 @@ fn is_local(rule: &Rule, names: &[String]) -> bool {
 }
 
 fn defined(found: Vec<usize>, names: Vec<String>) -> Target {
-    if found.is_empty() { Target::Undefined(names) } else { Target::Rules(found) }
+    if found.is_empty() { Target::Undefined(names) } else { Target::Rules(found, names.len()) }
 }
 
 /// The path with an import alias replaced by the imported path.
@@ -103,16 +105,56 @@ fn check_target(
         (Target::Input(names), _) => unknown_input(names, (!file.is_test).then_some(reads)),
         (Target::Builtin(name), ReferenceKind::Call(format)) => forbidden_call(name, format.as_ref()),
         (Target::Undefined(names), _) => Some(PolicyErrorKind::UnknownName { path: names.join(".") }),
-        (Target::ReplacedInput(_) | Target::Builtin(_) | Target::Rules(_) | Target::Local, _) => None,
+        (Target::ReplacedInput(_) | Target::Builtin(_) | Target::Rules(..) | Target::Local, _) => None,
     };
     kind.map_or(Ok(()), |kind| Err(PolicyError::at(&reference.location, kind)))
+}
+
+/// Refuses an operand of `not` that may have no value. OPA evaluates it before `not`, and then the statement is
+/// undefined. Regorus evaluates it inside, and then the statement is true.
+fn check_before_not(reference: &Reference, target: &Target, graph: &Graph) -> Result<(), PolicyError> {
+    let is_plain = literal_prefix(&reference.path).len() == reference.path.len();
+    let is_total = match target {
+        Target::Input(names) => is_plain && is_always_present(names),
+        Target::Rules(rules, parts) => is_plain && graph.is_total(rules, *parts),
+        Target::Builtin(name) => !functions::is_partial(name),
+        Target::Local => reference.path.len() == 1,
+        Target::ReplacedInput(_) | Target::Undefined(_) => true,
+    };
+    if is_total || !reference.is_before_not {
+        return Ok(());
+    }
+    Err(PolicyError::at(&reference.location, PolicyErrorKind::BeforeNot { path: shown(reference) }))
+}
+
+fn shown(reference: &Reference) -> String {
+    let part = |part: &Part| part.name().unwrap_or("…").to_owned();
+    let path = reference.path.iter().map(part).collect::<Vec<_>>().join(".");
+    if matches!(reference.kind, ReferenceKind::Call(_)) { format!("{path}(…)") } else { path }
+}
+
+/// Whether every input has a value at this path.
+fn is_always_present(names: &[String]) -> bool {
+    let below = names.get(1..).unwrap_or_default();
+    PATHS.iter().any(|path| {
+        let parts: Vec<&str> = path.split('.').collect();
+        below.len() <= parts.len() && parts.iter().zip(below).all(|(part, name)| part == name)
+    })
 }
 
 fn forbidden_call(name: &str, first: Option<&Value>) -> Option<PolicyErrorKind> {
     if !functions::is_allowed(name) {
         return Some(PolicyErrorKind::Function { name: name.to_owned() });
     }
-    let allowed = name != "sprintf" || first.and_then(Value::as_str).is_some_and(functions::has_no_width);
+    if let ("regex.match", Some(Value::String(text))) = (name, first) {
+        return builtins::pattern(text).err().map(|why| PolicyErrorKind::Pattern { why: why.to_string() });
+    }
+    if let ("glob.match", Some(Value::String(text))) = (name, first)
+        && !functions::is_plain_glob(text)
+    {
+        return Some(PolicyErrorKind::Glob);
+    }
+    let allowed = name != "sprintf" || first.and_then(Value::as_str).is_some_and(functions::has_plain_verbs);
     (!allowed).then_some(PolicyErrorKind::Format)
 }
 

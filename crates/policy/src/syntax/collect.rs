@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use regorus::unstable::{AssignOp, Expr, Literal, LiteralStmt, Query, Ref, Rule, RuleAssign, RuleHead};
+use regorus::unstable::{
+    AssignOp, BoolOp, Expr, Literal, LiteralStmt, Query, Ref, Rule, RuleAssign, RuleHead,
+};
 
 use super::{Reference, ReferenceKind, literal, location_of, path_of};
 
@@ -17,6 +19,8 @@ pub(super) struct Collector {
     nested: usize,
     /// The number of loops around the current expression.
     loops: usize,
+    /// Whether OPA evaluates the current expression before the `not` around it.
+    is_before_not: bool,
 }
 
 /// Collects the references of `rule`, without its own name.
@@ -66,6 +70,59 @@ impl Collector {
         self.loops = outer;
     }
 
+    /// The expression of `not`. OPA evaluates the operands of its outermost call or operator before `not`, so an operand
+    /// without a value makes the whole statement undefined. Only a reference, and each side of `==`, is evaluated inside.
+    fn negated(&mut self, expr: &Expr) {
+        self.nested += 1;
+        self.depth = self.depth.max(self.nested + self.loops);
+        match expr {
+            Expr::Call { fcn, params, .. } => {
+                self.call(fcn, params);
+                self.before_not(params);
+            }
+            Expr::BoolExpr { op: BoolOp::Eq, lhs, rhs, .. } | Expr::AssignExpr { lhs, rhs, .. } => {
+                self.side(lhs);
+                self.side(rhs);
+            }
+            Expr::BoolExpr { lhs, rhs, .. }
+            | Expr::BinExpr { lhs, rhs, .. }
+            | Expr::ArithExpr { lhs, rhs, .. } => self.before_not([lhs, rhs]),
+            Expr::Membership { key, value, collection, .. } => {
+                self.before_not(key.iter().chain([value, collection]));
+            }
+            other => self.side(other),
+        }
+        self.nested -= 1;
+    }
+
+    /// A side of `==` inside `not`, or a reference.
+    fn side(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Var { .. } | Expr::RefDot { .. } | Expr::RefBrack { .. } => {
+                self.add_reference(expr, ReferenceKind::Read);
+                let outer = std::mem::replace(&mut self.is_before_not, true);
+                self.below(expr);
+                self.is_before_not = outer;
+            }
+            other => {
+                let outer = std::mem::replace(&mut self.is_before_not, true);
+                self.expr(other);
+                self.is_before_not = outer;
+            }
+        }
+    }
+
+    fn before_not<'e>(&mut self, exprs: impl IntoIterator<Item = &'e Ref<Expr>>) {
+        let outer = std::mem::replace(&mut self.is_before_not, true);
+        self.exprs(exprs);
+        self.is_before_not = outer;
+    }
+
+    fn call(&mut self, function: &Expr, params: &[Ref<Expr>]) {
+        let first = params.first().and_then(|first| literal(first));
+        self.add_reference(function, ReferenceKind::Call(first));
+    }
+
     fn statement(&mut self, statement: &LiteralStmt) {
         match &statement.literal {
             Literal::SomeVars { vars, .. } => self.bound.extend(vars.iter().map(|var| var.text().to_owned())),
@@ -74,7 +131,8 @@ impl Collector {
                 self.exprs(key.iter().chain([value, collection]));
                 self.loops += 1;
             }
-            Literal::Expr { expr, .. } | Literal::NotExpr { expr, .. } => self.expr(expr),
+            Literal::Expr { expr, .. } => self.expr(expr),
+            Literal::NotExpr { expr, .. } => self.negated(expr),
             Literal::Every { key, value, domain, query, .. } => {
                 self.bound.extend(key.iter().chain([value]).map(|var| var.text().to_owned()));
                 self.expr(domain);
@@ -116,15 +174,11 @@ impl Collector {
                 self.exprs(fields.iter().flat_map(|(_, key, value)| [key, value]));
             }
             Expr::ArrayCompr { term, query, .. } | Expr::SetCompr { term, query, .. } => {
-                self.expr(term);
-                self.query(query);
+                self.comprehension([term], query);
             }
-            Expr::ObjectCompr { key, value, query, .. } => {
-                self.exprs([key, value]);
-                self.query(query);
-            }
+            Expr::ObjectCompr { key, value, query, .. } => self.comprehension([key, value], query),
             Expr::Call { fcn, params, .. } => {
-                self.add_reference(fcn, ReferenceKind::Call(params.first().and_then(|first| literal(first))));
+                self.call(fcn, params);
                 self.exprs(params);
             }
             Expr::UnaryExpr { expr, .. } => self.expr(expr),
@@ -142,6 +196,14 @@ impl Collector {
                 self.exprs(key.iter().chain([value, collection]));
             }
         }
+    }
+
+    /// A comprehension has a value even if a name in it has none.
+    fn comprehension<'e>(&mut self, terms: impl IntoIterator<Item = &'e Ref<Expr>>, query: &Query) {
+        let outer = std::mem::take(&mut self.is_before_not);
+        self.exprs(terms);
+        self.query(query);
+        self.is_before_not = outer;
     }
 
     /// Visits the parts of a reference: its base and the indices in brackets.
@@ -182,7 +244,8 @@ impl Collector {
     fn add_reference(&mut self, expr: &Expr, kind: ReferenceKind) {
         let path = path_of(expr).unwrap_or_default();
         if !path.is_empty() || !matches!(kind, ReferenceKind::Read) {
-            self.references.push(Reference { location: location_of(start_of(expr).span()), path, kind });
+            let location = location_of(start_of(expr).span());
+            self.references.push(Reference { location, path, kind, is_before_not: self.is_before_not });
         }
     }
 }

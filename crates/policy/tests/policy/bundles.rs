@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use countersign_policy::PolicyBundle;
-use domain::Ruling;
+use countersign_policy::{PolicyBundle, VerdictCache};
 use domain::plan::Environment::{Dev, Prod};
+use domain::{ActionOrigin, BlastRadius, EffectClass, Ruling, Verdict};
 use serde_json::json;
 
 use crate::case::Case;
@@ -123,7 +123,7 @@ fn explanation_lists_every_rule_and_whether_it_matched() {
     let explained = PolicyBundle::built_in().unwrap().explain(&Case::default().request());
     let matched: BTreeMap<&str, bool> =
         explained.rules.iter().map(|t| (t.rule.as_str(), t.matched())).collect();
-    assert_eq!(matched.len(), 7);
+    assert_eq!(matched.len(), 9);
     assert_eq!(
         matched.iter().filter(|(_, matched)| **matched).map(|(rule, _)| *rule).collect::<Vec<_>>(),
         ["non-prod-write"]
@@ -173,4 +173,62 @@ fn input_has_exactly_the_paths_rules_may_reference() {
     )]));
     assert!(error.is_err());
     assert_eq!(paths.len(), 27);
+}
+
+/// Policies and requests that differ in one field each share one cache.
+#[test]
+fn remembered_verdict_is_the_verdict_of_an_evaluation() {
+    let cache = VerdictCache::default();
+    let default = PolicyBundle::built_in().unwrap();
+    let denies = bundle("deny contains {\"rule\": \"all\", \"message\": \"denied\"} if true");
+    let mut cases = vec![Case::default()];
+    let mut vary = |change: fn(&mut Case)| {
+        let mut case = Case::default();
+        change(&mut case);
+        cases.push(case);
+    };
+    vary(|case| case.environment = Prod);
+    vary(|case| case.blast_radius = BlastRadius::High);
+    vary(|case| case.action.destructive = true);
+    vary(|case| case.action.class = EffectClass::ReadOnly);
+    vary(|case| case.origin = ActionOrigin::RecordedInverse);
+    vary(|case| case.caps.writes_done = 64);
+    for _ in 0..2 {
+        for (case, bundle) in cases.iter().flat_map(|case| [(case, &default), (case, &denies)]) {
+            let expected = bundle.evaluate(&case.request());
+            assert_eq!(cache.evaluate(bundle, &case.request()), expected);
+            assert_eq!(cache.recent(bundle, &case.request()), Some(expected));
+        }
+    }
+}
+
+#[test]
+fn error_is_not_remembered() {
+    let cache = VerdictCache::default();
+    let bundle = bundle("allow contains {\"rule\": \"none\", \"message\": \"never\"} if false");
+    let case = Case::default();
+    assert_eq!(cache.evaluate(&bundle, &case.request()).ruling, Ruling::Deny);
+    assert_eq!(cache.recent(&bundle, &case.request()), None);
+}
+
+#[test]
+fn each_approval_rule_needs_its_own_group() {
+    let rule = |name: &str, groups: &str| {
+        format!(
+            "needs_approval contains {{\"rule\": \"{name}\", \"message\": \"{name}\", \"tier\": \"low\", \
+             \"people\": 1, \"groups\": {groups}}} if true\n"
+        )
+    };
+    let verdict = |first: &str, second: &str| {
+        bundle(&(rule("a", first) + &rule("b", second))).evaluate(&Case::default().request())
+    };
+    let groups = |verdict: Verdict| match verdict.ruling {
+        Ruling::NeedsApproval(requirement) => requirement.groups.iter().map(ToString::to_string).collect(),
+        other => vec![format!("{other:?}")],
+    };
+    assert_eq!(groups(verdict("[\"dba\", \"sre\"]", "[\"sre\", \"security\"]")), ["sre"]);
+    assert_eq!(groups(verdict("[\"dba\"]", "[]")), ["dba"]);
+    let denied = verdict("[\"dba\"]", "[\"security\"]");
+    assert_eq!(denied.ruling, Ruling::Deny);
+    assert!(denied.reasons.iter().any(|reason| reason.rule == "approval/groups"), "{denied:?}");
 }

@@ -44,10 +44,7 @@ fn verdict(kind: EvaluationErrorKind) -> Verdict {
             deny contains {"rule": "r", "message": "s"} if endless
             "#,
         ),
-        // The evaluator treats the superscript two as a digit and panics.
-        EvaluationErrorKind::Crashed => {
-            verdict_with(r#"deny contains {"rule": "r", "message": sprintf("%²d", [1])} if true"#)
-        }
+        EvaluationErrorKind::Crashed => panic!("no policy is known that crashes the evaluator"),
         EvaluationErrorKind::TooManyMembers => verdict_with(
             r#"
             n := [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
@@ -70,7 +67,8 @@ fn verdict_with(rules: &str) -> Verdict {
 
 #[test]
 fn every_evaluation_error_is_a_deny_with_its_reason() {
-    for kind in EvaluationErrorKind::ALL {
+    // `evaluate.rs` has the test of a crash.
+    for kind in EvaluationErrorKind::ALL.iter().filter(|kind| **kind != EvaluationErrorKind::Crashed) {
         let verdict = verdict(*kind);
         assert_eq!(verdict.ruling, Ruling::Deny, "{kind:?}");
         let reasons: Vec<&str> = verdict.reasons.iter().map(|reason| reason.rule.as_str()).collect();

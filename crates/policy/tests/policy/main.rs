@@ -10,6 +10,7 @@ mod depth;
 #[path = "../support/files.rs"]
 mod files;
 mod manual;
+mod opa;
 mod parse_errors;
 mod recipes;
 #[path = "../support/reference_policy.rs"]

@@ -8,7 +8,7 @@ use domain::{Digest, Ruling};
 use crate::files::files;
 
 /// All kinds of errors. A new kind does not compile without an arm below, and fails the first test without a row.
-const KINDS: [&str; 24] = [
+const KINDS: [&str; 28] = [
     "Empty",
     "TooManyFiles",
     "TooLarge",
@@ -33,6 +33,10 @@ const KINDS: [&str; 24] = [
     "Test",
     "DuplicateTest",
     "Operators",
+    "Pattern",
+    "BeforeNot",
+    "Glob",
+    "Nesting",
 ];
 
 fn name(kind: &PolicyErrorKind) -> &'static str {
@@ -61,6 +65,10 @@ fn name(kind: &PolicyErrorKind) -> &'static str {
         PolicyErrorKind::Test(_) => "Test",
         PolicyErrorKind::DuplicateTest { .. } => "DuplicateTest",
         PolicyErrorKind::Operators => "Operators",
+        PolicyErrorKind::Pattern { .. } => "Pattern",
+        PolicyErrorKind::BeforeNot { .. } => "BeforeNot",
+        PolicyErrorKind::Glob => "Glob",
+        PolicyErrorKind::Nesting => "Nesting",
     }
 }
 
@@ -102,6 +110,10 @@ fn file_rows() -> Vec<Row> {
         (files(&[("a:1:1.rego", VALID)]), "invalid path `a:1:1.rego`"),
         (files(&[(".rego", VALID)]), "invalid path `.rego`"),
         (with("deny contains {"), "p.rego:4:"),
+        (
+            with(&format!("x := {}", "[".repeat(40))),
+            "p.rego:3:20: brackets are nested more than 14 levels deep",
+        ),
         (with(&format!("x := {}1", "- ".repeat(100))), "p.rego:3:132: expression has more than 64 operators"),
         (with("x := undefined_thing"), "p.rego:3:6: unknown name `undefined_thing`"),
         (
@@ -202,6 +214,14 @@ fn function_rows() -> Vec<Row> {
         (with("x := no_such_function(1)"), "p.rego:3:6: function `no_such_function`"),
         (with(r#"x := sprintf("%999999999d", [1])"#), "p.rego:3:6: the format of `sprintf`"),
         (with("x := sprintf(input.run.tenant, [1])"), "p.rego:3:6: the format of `sprintf`"),
+        (
+            with(r#"x if glob.match("[^a]*", [], input.run.tenant)"#),
+            "p.rego:3:6: `[^`, `[]`, `-]` and `***` mean something else in OPA's globs; write `[!a]`",
+        ),
+        (
+            with(r#"x if regex.match("(?=a)", input.run.tenant)"#),
+            "p.rego:3:6: invalid pattern: a group that RE2 does not have; write the pattern in RE2 syntax",
+        ),
     ]
 }
 
@@ -244,6 +264,16 @@ fn name_rows() -> Vec<Row> {
             with("x if input.action.values.note == \"\""),
             "p.rego:3:6: value `note` is not in `reads`; add it to `reads`",
         ),
+        (
+            with(r#"x if not startswith(input.action.fields.note, "a")"#),
+            "p.rego:3:21: `input.action.fields.note` may have no value, and then `not` is undefined in OPA; assign it first",
+        ),
+        (with("y := 1 if input.step.undo\nx if not y < 2"), "p.rego:4:10: `y` may have no value, and then"),
+        (
+            with("owners := {\"a\": \"b\"}\nx if not startswith(owners.c, \"b\")"),
+            "p.rego:4:21: `owners.c` may have no value",
+        ),
+        (with("x if not count([max(input.action.changes)]) > 1"), "p.rego:3:17: `max(…)` may have no value"),
         (with("x := data.countersign.nothing"), "p.rego:3:6: unknown name `data.countersign.nothing`"),
         (with("x := data.countersign_test.y"), "p.rego:3:6: unknown name `data.countersign_test.y`"),
         (with("f(x) := g(x)\ng(x) := f(x)"), "p.rego:3:1: rule `f` depends on itself"),
@@ -292,6 +322,29 @@ fn error_is_rendered_with_source_line_and_caret() {
         rendered.ends_with("\n  |\n3 | x if input.run.enviroment == \"prod\"\n  |      ^\n"),
         "{rendered}"
     );
+}
+
+#[test]
+fn operand_of_not_that_has_a_value_is_accepted() {
+    let rules = r#"
+        hosts := {"a", "b"}
+        default risky := false
+        risky if input.action.destructive
+        a if not startswith(lower(input.action.tool), "servicenow.")
+        b if not input.run.workflow in hosts
+        c if not input.action.fields.note == "a"
+        d if not count([x | some x in input.action.fields.note]) > 1
+        e if { note := input.action.fields.note; not startswith(note, "a") }
+        f if not risky != true
+        g if not object.get(input.action.fields, "note", "") in hosts
+    "#;
+    PolicyBundle::parse(with(rules)).unwrap();
+}
+
+#[test]
+fn line_may_be_long() {
+    let names: Vec<String> = (0..400).map(|n| format!("\"name-{n}\"")).collect();
+    PolicyBundle::parse(with(&format!("names := {{{}}}", names.join(", ")))).unwrap();
 }
 
 #[test]
