@@ -202,6 +202,13 @@ impl Approval {
         self.votes.iter().filter(|vote| vote.approve).map(|vote| &vote.person)
     }
 
+    /// The approvers who are no longer in the directory of `tenant` or in a required group.
+    pub fn departed(&self, tenant: &Tenant) -> Vec<PersonId> {
+        let may_approve =
+            |person: &&PersonId| tenant.knows(person) && tenant.belongs(person, &self.requirement.groups);
+        self.approvers().filter(|person| !may_approve(person)).cloned().collect()
+    }
+
     /// The revision that approval cards must show. Use by an attempt does not change the card, so it does not count.
     pub fn card_revision(&self) -> u32 {
         self.revision.saturating_sub(u32::from(self.consumed.is_some()))

@@ -25,6 +25,7 @@ use crate::receipt::Receipt;
 use crate::record::{Lease, Live, ORPHANED_AFTER, RunRecord, Signal, StepRecord};
 use crate::refusal::Refusal;
 use crate::time::{Millis, Timestamp};
+use crate::verdict::Verdict;
 
 /// The maximum delay of a queue message. The due index wakes runs after longer delays.
 pub const DELAY_MAX: Millis = Millis::mins(15);
@@ -52,8 +53,13 @@ pub struct Stamp {
 pub enum Job {
     /// Advance the run.
     Advance,
-    /// Show the current state of this approval to its approvers.
-    NotifyApproval(ApprovalId),
+    /// Show the current state of an approval to its approvers.
+    NotifyApproval {
+        /// The approval.
+        approval: ApprovalId,
+        /// The revision that the commit writes. The message may arrive before the commit.
+        revision: u32,
+    },
     /// Build the evidence of the run, which has ended.
     BuildEvidence,
     /// Start the run of an inbox entry.
@@ -64,7 +70,7 @@ impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Advance => f.write_str("advance"),
-            Self::NotifyApproval(approval) => write!(f, "notify_approval:{approval}"),
+            Self::NotifyApproval { approval, revision } => write!(f, "notify_approval:{approval}:{revision}"),
             Self::BuildEvidence => f.write_str("build_evidence"),
             Self::Start => f.write_str("start"),
         }
@@ -84,8 +90,13 @@ impl std::str::FromStr for Job {
             ("advance", _) => Ok(Self::Advance),
             ("build_evidence", _) => Ok(Self::BuildEvidence),
             ("start", _) => Ok(Self::Start),
-            (_, Some(approval)) => approval.parse().map(Self::NotifyApproval).map_err(|_| unknown()),
-            (_, None) => Err(unknown()),
+            (_, named) => {
+                let (approval, revision) =
+                    named.and_then(|named| named.rsplit_once(':')).ok_or_else(unknown)?;
+                let approval = approval.parse().map_err(|_| unknown())?;
+                let revision = revision.parse().map_err(|_| unknown())?;
+                Ok(Self::NotifyApproval { approval, revision })
+            }
         }
     }
 }
@@ -198,6 +209,7 @@ pub struct Draft<'p> {
     run_from: Option<Option<RunStatus>>,
     step_from: Option<(StepSeq, StepStatus, StepStatus)>,
     woken: bool,
+    read_verdict: Option<Verdict>,
 }
 
 impl<'p> Draft<'p> {
@@ -235,6 +247,7 @@ impl<'p> Draft<'p> {
             run_from: None,
             step_from: None,
             woken: false,
+            read_verdict: None,
         }
     }
 
@@ -242,6 +255,13 @@ impl<'p> Draft<'p> {
     #[must_use]
     pub fn with_approval(mut self, approval: Option<Approval>) -> Self {
         self.approval = approval;
+        self
+    }
+
+    /// Adds the verdict on the read that the attempt performed. The first event of the draft records it.
+    #[must_use]
+    pub fn with_read_verdict(mut self, verdict: Option<Verdict>) -> Self {
+        self.read_verdict = verdict.map(Verdict::abridged);
         self
     }
 
@@ -302,12 +322,15 @@ impl<'p> Draft<'p> {
     fn messages(&self) -> Vec<Outgoing> {
         let send = |queue, job, delay| Outgoing { run: self.record.key.clone(), queue, job, delay };
         let advance = self.advance_in().map(|delay| send(self.advance_queue(), Job::Advance, delay));
-        let notify = |approval: &ApprovalId| {
-            send(QueueName::Decisions, Job::NotifyApproval(approval.clone()), Millis(0))
+        let notify = |approval: &Approval| {
+            let Approval { id, revision, .. } = approval;
+            let job = Job::NotifyApproval { approval: id.clone(), revision: *revision };
+            send(QueueName::Decisions, job, Millis(0))
         };
+        let notifications = self.approvals.iter().filter(|saved| self.notifications.contains(&saved.id));
         let ended = self.record.status.is_terminal() && !self.was_terminal;
         let evidence = ended.then(|| send(QueueName::Steps, Job::BuildEvidence, Millis(0)));
-        advance.into_iter().chain(self.notifications.iter().map(notify)).chain(evidence).collect()
+        advance.into_iter().chain(notifications.map(notify)).chain(evidence).collect()
     }
 
     /// Decisions by users take effect at once, so they bypass the backlog of steps.
@@ -429,6 +452,7 @@ impl<'p> Draft<'p> {
             undo: self.record.is_undoing(),
             run: self.run_transition(),
             step: self.step_transition(),
+            read_verdict: self.read_verdict.take(),
             body,
         };
         if n > 0 {

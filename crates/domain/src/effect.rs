@@ -15,7 +15,9 @@ use crate::time::Millis;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum EffectClass {
-    /// Changes nothing. Safe to repeat.
+    /// Computes its output from its input and contacts no external system. Policy is not evaluated.
+    Pure,
+    /// Reads an external system and changes nothing. Safe to repeat.
     ReadOnly,
     /// The external system ignores a second request with the same key. Safe to repeat with the same key.
     NativeKey,
@@ -31,9 +33,14 @@ impl EffectClass {
     /// Whether the class changes an external system, and so needs an intent and a receipt.
     pub fn has_effect(self) -> bool {
         match self {
-            Self::ReadOnly => false,
+            Self::Pure | Self::ReadOnly => false,
             Self::NativeKey | Self::CompareAndSet | Self::LookUp | Self::Opaque => true,
         }
+    }
+
+    /// Whether the call sends a request to an external system, and so needs a verdict.
+    pub fn calls_out(self) -> bool {
+        self != Self::Pure
     }
 }
 
@@ -126,13 +133,15 @@ impl Action {
         self.tool.as_str().split_once('.').map_or(self.tool.as_str(), |(_, operation)| operation)
     }
 
-    /// Refuses values that readers could hash or evaluate differently: values that break the rules of [`json::check`],
-    /// fractions, and actions above the size limit.
+    /// Refuses values that readers could hash or evaluate differently, as [`json::check`] does, and a change above the
+    /// size limit. A read is neither stored nor shown to approvers, so its size is that of its input.
     pub fn check(&self) -> Result<(), String> {
         let values = self.changes.iter().flat_map(|change| change.before.iter().chain([&change.after]));
         for value in std::iter::once(&self.fields).chain(values) {
             json::check(value).map_err(|error| error.to_string())?;
-            no_fraction(value)?;
+        }
+        if !self.class.has_effect() {
+            return Ok(());
         }
         match json::canonical(self).len() {
             bytes if bytes > ACTION_BYTES_MAX => {
@@ -140,16 +149,5 @@ impl Action {
             }
             _ => Ok(()),
         }
-    }
-}
-
-fn no_fraction(value: &Value) -> Result<(), String> {
-    match value {
-        Value::Number(number) if number.as_f64().is_some_and(|n| n.fract() != 0.0) => {
-            Err(format!("readers may round the fraction {number}; send it as a string"))
-        }
-        Value::Array(items) => items.iter().try_for_each(no_fraction),
-        Value::Object(fields) => fields.values().try_for_each(no_fraction),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
     }
 }

@@ -40,6 +40,9 @@ pub struct Event {
     /// The transition of the step, if it made one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepTransition>,
+    /// The verdict on the read that the attempt performed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_verdict: Option<Verdict>,
     /// The content.
     #[serde(flatten)]
     pub body: EventBody,
@@ -144,6 +147,17 @@ pub enum EventBody {
         failure: Failure,
         /// When the next attempt is due.
         not_before: Timestamp,
+    },
+    /// An attempt failed or was discarded, and its cost counts. The event of its failure follows.
+    AttemptCharged {
+        /// The attempt, from 0.
+        number: u32,
+        /// The cost in millionths of a US dollar.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        cost_microusd: u64,
+        /// The metered usage behind the cost.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<ModelUsage>,
     },
     /// A step failed permanently.
     StepFailed {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::Charge;
+
 /// The maximum length of a failure message. Messages often contain text from external systems.
 pub const MESSAGE_CHARS_MAX: usize = 512;
 
@@ -12,12 +14,21 @@ pub struct Failure {
     pub code: String,
     /// One sentence, at most [`MESSAGE_CHARS_MAX`] characters.
     pub message: String,
+    /// What the failed attempt cost. The chain records it in an event of its own.
+    #[serde(skip)]
+    pub charge: Option<Box<Charge>>,
 }
 
 impl Failure {
     /// A failure with a bounded message and visible control characters.
     pub fn new(code: &str, message: impl AsRef<str>) -> Self {
-        Self { code: code.to_owned(), message: bounded(message.as_ref(), MESSAGE_CHARS_MAX) }
+        Self { code: code.to_owned(), message: bounded(message.as_ref(), MESSAGE_CHARS_MAX), charge: None }
+    }
+
+    /// The failure of an attempt with this cost.
+    #[must_use]
+    pub fn charged(self, charge: Charge) -> Self {
+        Self { charge: Some(Box::new(charge)), ..self }
     }
 
     /// A failure caused by `last`, with its code and message.

@@ -37,8 +37,17 @@ pub const DUPLICATE_WITHIN: Millis = Millis::secs(5);
 /// How long an entry may wait for its concurrency key.
 pub const PENDING_MAX: Millis = Millis::hours(24 * 28);
 
-/// How long a pending entry is stored: longer than it may wait, so that none is lost.
-const PENDING_TTL: Millis = Millis::hours(24 * 30);
+/// An entry that is still pending after this long is due: its message may be lost. Longer than most backlogs, so that
+/// few messages are sent twice.
+pub const START_DUE_AFTER: Millis = Millis::mins(5);
+
+/// An entry that waits for its concurrency key is processed again after this long. The end of the run that holds the key
+/// wakes the first waiter much sooner; this is for a waiter whose wake-up was lost, or whose predecessor was woken and
+/// did not take the key.
+const WAIT_DUE_AFTER: Millis = Millis::mins(15);
+
+/// The maximum time between two messages for one entry. An entry that cannot be processed needs an operator.
+const START_AGAIN_MAX: Millis = Millis::hours(24);
 
 /// The maximum length of a rejection reason.
 const REASON_CHARS_MAX: usize = 512;
@@ -101,11 +110,6 @@ impl Source {
             Self::GitHub => UNTIMED_DEDUPE_TTL,
             Self::ServiceNow | Self::Webhook | Self::Api | Self::Slack | Self::Schedule => DEDUPE_TTL,
         }
-    }
-
-    /// When an entry from this source expires that is pending since `at`.
-    pub fn pending_expires_at(self, at: Timestamp) -> Timestamp {
-        at + PENDING_TTL.max(self.dedupe_ttl())
     }
 }
 
@@ -242,12 +246,25 @@ impl InboxEntry {
         self.dedupe_key.is_some() && self.dedupe_key == known.dedupe_key && apart < DUPLICATE_WITHIN
     }
 
-    /// When the entry expires: late while it is pending, otherwise after [`Source::dedupe_ttl`].
-    pub fn expires_at(&self) -> Timestamp {
-        match self.status {
-            InboxStatus::Pending => self.source.pending_expires_at(self.at),
-            _ => self.at + self.source.dedupe_ttl(),
-        }
+    /// When the entry expires: after [`Source::dedupe_ttl`], and never while it is pending.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        (self.status != InboxStatus::Pending).then(|| self.at + self.source.dedupe_ttl())
+    }
+
+    /// When the sweep sends the message of a new entry again; `None` if it is not pending.
+    pub fn due_at(&self) -> Option<Timestamp> {
+        (self.status == InboxStatus::Pending).then(|| self.at + START_DUE_AFTER)
+    }
+
+    /// When the sweep checks on the entry, if it waits for its concurrency key.
+    pub fn due_while_waiting(now: Timestamp) -> Timestamp {
+        now + WAIT_DUE_AFTER
+    }
+
+    /// When the sweep sends the message again, if it sends one now. The delays grow: a message may be late because of a
+    /// backlog, which further messages would extend.
+    pub fn due_again(&self, now: Timestamp) -> Timestamp {
+        now + (now - self.at).clamp(START_DUE_AFTER, START_AGAIN_MAX)
     }
 
     /// When the proof of the request expires.

@@ -45,6 +45,11 @@ impl Frontier {
         self.size
     }
 
+    /// The root of the log. `None` if it is empty.
+    pub fn root(&self) -> Option<Digest> {
+        self.peaks.iter().rev().copied().reduce(|right, left| node(&left, &right))
+    }
+
     /// Appends the entry whose hash is `leaf`. The newest entry is the rightmost leaf, so its path to the root consists
     /// of the earlier peaks, smallest first.
     pub fn push(&mut self, leaf: Digest) -> Position {
@@ -104,6 +109,7 @@ mod tests {
             leaves.push(entry);
             let position = frontier.push(entry);
             assert_eq!(position.root, root_of(&leaves), "of {} entries", number + 1);
+            assert_eq!(frontier.root(), Some(position.root));
             assert!(position.holds(&entry));
             assert!(!position.holds(&leaf(b"another")));
             let elsewhere = Position { index: position.index + 1, ..position.clone() };

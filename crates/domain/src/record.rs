@@ -96,7 +96,7 @@ pub struct RunRecord {
     pub phase: Option<Phase>,
     /// The number of effects performed, undone and unknown.
     pub effects: Effects,
-    /// The cost of the finished steps in millionths of a US dollar.
+    /// The cost of all attempts that ended, in millionths of a US dollar.
     pub cost_microusd: u64,
     /// When the run was admitted.
     pub created_at: Timestamp,
@@ -387,11 +387,22 @@ pub struct ModelUsage {
     pub output_tokens: u64,
 }
 
+/// What an attempt cost that did not end its step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charge {
+    /// The cost in millionths of a US dollar.
+    pub cost_microusd: u64,
+    /// The metered usage behind the cost.
+    pub usage: Option<ModelUsage>,
+}
+
 /// The location of the evidence of a finished run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The evidence bundle.
     pub bundle: BlobRef,
+    /// The name under which the store has the bundle.
+    pub name: String,
     /// The index of the run in the transparency log.
     pub index: u64,
     /// When the evidence was recorded.

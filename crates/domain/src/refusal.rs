@@ -253,7 +253,7 @@ pub enum Refusal {
     },
     /// The applied version of the workflow is not older.
     #[error(
-        "version {version} of workflow {workflow}, or a later one, is in use with other content; raise `version`"
+        "version {version} of workflow {workflow}, or a later one, is applied with other content; raise `version`"
     )]
     WorkflowNotNewer {
         /// The workflow.

@@ -37,6 +37,9 @@ pub struct ActionContext<'a> {
 
 /// Applies the limits and the validation mode of the workflow to `verdict`.
 pub fn tighten(verdict: Verdict, action: &Action, context: &ActionContext<'_>) -> Verdict {
+    if !action.class.has_effect() {
+        return without_approval(verdict);
+    }
     let Some(step) = context.plan.step(context.seq) else { return verdict };
     let verdict = within_caps(verdict, context);
     let verdict = approve_repeats(verdict, action, step, context);
@@ -47,6 +50,18 @@ pub fn tighten(verdict: Verdict, action: &Action, context: &ActionContext<'_>) -
             verdict.tightened(Ruling::NeedsApproval(requirement), reason)
         }
         _ => verdict,
+    }
+}
+
+/// The verdict on a read. Limits and validation are about changes. A read is not shown to approvers, so a verdict that
+/// requires an approval denies it.
+pub(crate) fn without_approval(verdict: Verdict) -> Verdict {
+    match verdict.ruling {
+        Ruling::NeedsApproval(_) => {
+            let message = "a read cannot wait for an approval; the policy must allow or deny it";
+            verdict.tightened(Ruling::Deny, Reason::runtime("reads/no_approval", message))
+        }
+        Ruling::Allow | Ruling::Deny => verdict,
     }
 }
 
@@ -87,7 +102,8 @@ fn approve_repeats(
                 "another attempt needs an approval, because the external system may have forgotten the key",
             )
         }
-        EffectClass::ReadOnly
+        EffectClass::Pure
+        | EffectClass::ReadOnly
         | EffectClass::NativeKey
         | EffectClass::CompareAndSet
         | EffectClass::LookUp

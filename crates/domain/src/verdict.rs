@@ -87,16 +87,22 @@ impl ApprovalRequirement {
         self.tier >= other.tier && self.people >= other.people && groups
     }
 
-    /// A requirement that satisfies both. If both name groups, members of either may approve: a requirement that no
-    /// user can meet would be a deny.
-    #[must_use]
-    pub fn and(mut self, other: Self) -> Self {
+    /// A requirement that satisfies both: an approver must be in a group that both name. `None` if both name groups and
+    /// have none in common. Then no approver satisfies both rules, and members of one group must not decide for the other.
+    pub fn and(mut self, other: Self) -> Option<Self> {
         self.tier = self.tier.max(other.tier);
         self.people = self.people.max(other.people);
-        self.groups.extend(other.groups);
+        if self.groups.is_empty() {
+            self.groups = other.groups;
+        } else if !other.groups.is_empty() {
+            self.groups.retain(|group| other.groups.contains(group));
+            if self.groups.is_empty() {
+                return None;
+            }
+        }
         self.groups.sort();
         self.groups.dedup();
-        self
+        Some(self)
     }
 }
 
@@ -145,6 +151,7 @@ pub struct Verdict {
     /// The ruling.
     pub ruling: Ruling,
     /// The rules that led to the ruling, at most [`REASONS_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
     /// The hash of the policy.
     pub policy: Digest,
@@ -156,13 +163,23 @@ impl Verdict {
         json::digest("countersign/verdict/v1", self)
     }
 
+    /// The verdict as the event of a read contains it: without reasons if the read is allowed. Every read has such an
+    /// event, and the policy with this hash contains the rules.
+    #[must_use]
+    pub fn abridged(mut self) -> Self {
+        if self.ruling == Ruling::Allow {
+            self.reasons.clear();
+        }
+        self
+    }
+
     /// The verdict with an additional rule, which can only make it stricter.
     #[must_use]
     pub fn tightened(mut self, to: Ruling, reason: Reason) -> Self {
         self.ruling = match (self.ruling, to) {
             (Ruling::Deny, _) | (_, Ruling::Deny) => Ruling::Deny,
             (Ruling::NeedsApproval(one), Ruling::NeedsApproval(other)) => {
-                Ruling::NeedsApproval(one.and(other))
+                one.and(other).map_or(Ruling::Deny, Ruling::NeedsApproval)
             }
             (Ruling::NeedsApproval(requirement), Ruling::Allow)
             | (Ruling::Allow, Ruling::NeedsApproval(requirement)) => Ruling::NeedsApproval(requirement),

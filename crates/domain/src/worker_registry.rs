@@ -1,8 +1,8 @@
 //! The worker registry: one record for each worker process.
 //!
 //! A worker writes its record at startup, on every heartbeat and on shutdown. An operator can add a drain request to
-//! the record; the worker reads it on its next heartbeat. The registry is informational: a worker that cannot write its
-//! record keeps working, and a record gives no right to a step. Only a lease does.
+//! the record; the worker reads it on its next heartbeat. Workers also choose from the records which of them sweeps. A
+//! worker that cannot write its record keeps working, and a record gives no right to a step. Only a lease does.
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, IntoStaticStr};

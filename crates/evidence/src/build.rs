@@ -59,22 +59,24 @@ pub enum BuildError {
 
 /// The effects in the chain of a run, and for each the owner of the receipt that its bundle contains.
 pub fn effects_of(entries: &[StoredEvent]) -> Result<BTreeMap<IdempotencyKey, ReceiptOwner>, BuildError> {
+    let events = events(entries)?;
+    Ok(check::effects::receipt_owners(&events).into_iter().map(|(key, owner)| (key.clone(), owner)).collect())
+}
+
+fn events(entries: &[StoredEvent]) -> Result<Vec<Event>, BuildError> {
     let parse = |(n, entry): (usize, &StoredEvent)| {
         let invalid =
             |error: serde_json::Error| BuildError::Entry { n, why: InvalidJson::Value(error.to_string()) };
         serde_json::from_slice(&entry.canonical).map_err(invalid)
     };
-    let events: Vec<Event> = entries.iter().enumerate().map(parse).collect::<Result<_, _>>()?;
-    Ok(check::effects::receipt_owners(&events).into_iter().map(|(key, owner)| (key.clone(), owner)).collect())
+    entries.iter().enumerate().map(parse).collect()
 }
 
 /// Builds the bundle of a finished run, signed with `key`. The same run gives the same bytes.
 pub fn build(source: &BundleInput<'_>, key: &SigningKey) -> Result<Vec<u8>, BuildError> {
     let bundle = assemble(source, key)?;
     check::check(&bundle, &mut |_| {}).map_err(BuildError::Inconsistent)?;
-    // The record's cost includes undo actions.
-    let paid = bundle.outcomes.iter().map(|outcome| outcome.cost_microusd).fold(0, u64::saturating_add);
-    if paid != source.record.cost_microusd {
+    if bundle.costs.total_microusd != source.record.cost_microusd {
         return Err(BuildError::Inconsistent(VerifyError::Costs));
     }
     signed(&bundle, key)
@@ -107,7 +109,7 @@ fn assemble(source: &BundleInput<'_>, key: &SigningKey) -> Result<EvidenceBundle
         chain: entries(source.entries)?,
         approvals: sorted(source.approvals, |approval| approval.id.clone()),
         compensations,
-        costs: Costs::new(&steps, &outcomes, &receipts),
+        costs: Costs::new(&steps, &outcomes, &receipts, &events(source.entries)?),
         log: LogProof::signed(&log, key),
         steps,
         outcomes,
@@ -115,7 +117,7 @@ fn assemble(source: &BundleInput<'_>, key: &SigningKey) -> Result<EvidenceBundle
     })
 }
 
-fn finished(record: &RunRecord, plan: &Plan) -> Result<BundleRun, BuildError> {
+pub(crate) fn finished(record: &RunRecord, plan: &Plan) -> Result<BundleRun, BuildError> {
     let not_finished = || BuildError::NotFinished { run: record.key.clone(), status: record.status };
     let completed_at =
         record.completed_at.filter(|_| record.status.is_terminal()).ok_or_else(not_finished)?;
@@ -171,7 +173,7 @@ fn values(receipt: &Receipt) -> Vec<&Value> {
 }
 
 /// Sorts `records` by key and summarizes them.
-fn sorted<R, T: for<'a> From<&'a R>, K: Ord>(records: &[R], key: impl Fn(&R) -> K) -> Vec<T> {
+pub(crate) fn sorted<R, T: for<'a> From<&'a R>, K: Ord>(records: &[R], key: impl Fn(&R) -> K) -> Vec<T> {
     let mut records: Vec<&R> = records.iter().collect();
     records.sort_by_key(|record| key(record));
     records.into_iter().map(T::from).collect()

@@ -38,7 +38,7 @@ pub enum VerifyError {
     // The log of runs.
     #[error("the checkpoint has no valid signature, or is for another log, size or root")]
     Checkpoint,
-    #[error("entry {index} of the log is not this run")]
+    #[error("log entry {index} belongs to another run")]
     NotInLog { index: u64 },
 
     // The chain.
@@ -53,7 +53,7 @@ pub enum VerifyError {
     #[error("event {n} names a step that is not in the plan")]
     OffPlan { n: u32 },
     /// An undo event outside a rollback, or a forward event during a rollback.
-    #[error("event {n} has the wrong direction: it does not match whether the run is rolling back")]
+    #[error("event {n}: its rollback flag does not match the status of the run")]
     Direction { n: u32 },
     #[error("event {n}: the run cannot change to {to} from its status at that point")]
     RunTransition { n: u32, to: RunStatus },
@@ -87,7 +87,7 @@ pub enum VerifyError {
     Compensations,
 
     // The effects.
-    #[error("receipt {key} has no verdict: no event of this run intends the effect")]
+    #[error("receipt {key} has no verdict: the chain has no `effect_intended` event for it")]
     ReceiptWithoutVerdict { key: IdempotencyKey },
     #[error("the {what} of receipt {key} does not match the chain")]
     Receipt { what: &'static str, key: IdempotencyKey },
@@ -100,7 +100,7 @@ pub enum VerifyError {
     /// A step ended with an effect that it did not intend, or that did not happen.
     #[error("event {n} ends a step with effect {key}, which the step did not intend or which did not happen")]
     NotItsEffect { n: u32, key: IdempotencyKey },
-    #[error("event {n} intends an effect that policy denied")]
+    #[error("event {n} records a read or an effect that policy denied")]
     Denied { n: u32 },
 
     // The approvals.

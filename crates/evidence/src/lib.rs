@@ -11,6 +11,7 @@
 mod build;
 pub mod bundle;
 mod check;
+mod compare;
 mod envelope;
 mod error;
 mod html;
@@ -21,9 +22,12 @@ mod verify;
 pub use build::{BuildError, BundleInput, build, effects_of};
 pub use bundle::EvidenceBundle;
 pub use check::effects::ReceiptOwner;
+pub use compare::{SealStatus, StoredRun, compare};
 pub use envelope::{BYTES_MAX, PAYLOAD_TYPE};
 pub use error::VerifyError;
 pub use html::html;
 pub use key::{InvalidKey, PublicKey, SigningKey};
 pub use log::{LogEntry, LogProof, leaf};
-pub use verify::{Check, Contradiction, Verified, claimed_run, verify, verify_with_progress};
+pub use verify::{
+    BundleClaim, Check, Contradiction, Verified, claimed, claimed_run, verify, verify_with_progress,
+};

@@ -72,7 +72,7 @@ fn hashed(entry: &Entry<'_>) -> Digest {
 }
 
 impl BundleRun {
-    fn leaf(&self) -> Digest {
+    pub(crate) fn leaf(&self) -> Digest {
         hashed(&Entry {
             tenant: self.tenant.as_str(),
             run: self.run.as_str(),

@@ -1,6 +1,6 @@
 //! Verifies a bundle with only the file and a public key.
 
-use domain::{Event, RunKey, json};
+use domain::{Digest, Event, RunKey, json};
 use strum::VariantArray;
 
 use crate::bundle::EvidenceBundle;
@@ -87,14 +87,28 @@ pub fn verify_with_progress(
     Ok(Verified { bundle, events })
 }
 
+/// What a bundle says about its run. Neither its signature nor its content is verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundleClaim {
+    pub run: RunKey,
+    /// The leaf of the run in the transparency log.
+    pub leaf: Digest,
+    /// The index of the leaf.
+    pub index: u64,
+}
+
+pub fn claimed(bytes: &[u8]) -> Result<BundleClaim, VerifyError> {
+    let EvidenceBundle { run, log, .. } = parse(&envelope::unverified(bytes)?)?;
+    Ok(BundleClaim { run: run.key(), leaf: run.leaf(), index: log.index })
+}
+
 /// The run that a bundle names. Neither its signature nor its content is verified.
 pub fn claimed_run(bytes: &[u8]) -> Result<RunKey, VerifyError> {
-    let EvidenceBundle { run, .. } = parse(&envelope::unverified(bytes)?)?;
-    Ok(RunKey { tenant: run.tenant, run: run.run })
+    claimed(bytes).map(|claim| claim.run)
 }
 
 /// Parses the document. It must be in canonical form, without unknown fields.
-fn parse(payload: &[u8]) -> Result<EvidenceBundle, VerifyError> {
+pub(crate) fn parse(payload: &[u8]) -> Result<EvidenceBundle, VerifyError> {
     let value = json::parse(payload).map_err(VerifyError::Payload)?;
     let bundle: EvidenceBundle =
         serde_json::from_value(value).map_err(|error| VerifyError::Document { why: error.to_string() })?;

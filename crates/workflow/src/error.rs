@@ -13,6 +13,7 @@ use domain::{Millis, StepId, WorkflowName};
 use crate::expression::ExpressionCompileError;
 use crate::parse::EXPRESSIONS_MAX;
 use crate::position::SourcePosition;
+use crate::step::WITH_BYTES_MAX;
 use crate::yaml::{DEPTH_MAX, Node, SOURCE_BYTES_MAX};
 
 /// Why a file is not a workflow.
@@ -112,6 +113,11 @@ pub enum ParseErrorKind {
     UnknownField { field: String, of: &'static str, expected: &'static [&'static str] },
     #[error("unknown field `{field}` in `with` of `{tool}`; {}", did_you_mean(.field, .expected.iter().copied()))]
     UnknownToolField { field: String, tool: Box<str>, expected: Box<[&'static str]> },
+    /// Its action would be refused when the step runs.
+    #[error(
+        "`with` has {bytes} bytes; at most {WITH_BYTES_MAX} are allowed; store large values elsewhere and pass a reference"
+    )]
+    WithTooLarge { bytes: usize },
     /// A field of a later version.
     #[error("`{field}` is not supported by this version; remove it")]
     NotSupported { field: String },

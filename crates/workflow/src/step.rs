@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use domain::effect::ACTION_BYTES_MAX;
 use domain::plan::{Call, InputRefs, PlannedStep, Undo, Work};
 use domain::schedule::RetryPolicy;
-use domain::{BlastRadius, StepId, ToolName};
+use domain::{BlastRadius, StepId, ToolName, json};
 use serde_json::Value;
 use strum::VariantNames as _;
 
@@ -29,6 +30,9 @@ const STEP_FIELDS: [&str; 10] = [
     "rollback",
 ];
 const CALL_FIELDS: [&str; 2] = ["tool", "with"];
+
+/// The fields become part of an action, which also has a target, a key and defaults.
+pub(crate) const WITH_BYTES_MAX: usize = ACTION_BYTES_MAX - 8 * 1024;
 
 pub(crate) fn step_id(node: &Node) -> Result<StepId, WorkflowError> {
     id(fields(node)?.require("id")?, "`id`")
@@ -98,6 +102,10 @@ impl File<'_> {
             return Err(wrong_type(node, "`with`", "a map"));
         }
         let with = to_json(self.source, node)?;
+        let bytes = json::canonical(&with).len();
+        if bytes > WITH_BYTES_MAX {
+            return Err(WorkflowError::of(node, ParseErrorKind::WithTooLarge { bytes }));
+        }
         Ok((Call { tool, with }, self.reads(node, end)?))
     }
 

@@ -8,7 +8,7 @@ use crate::draft::{Draft, ReceiptChange};
 use crate::effect::{Action, EffectClass};
 use crate::event::{EventBody, ReceiptRef};
 use crate::failure::{self, Failure};
-use crate::id::{ApprovalId, Fence, WorkerId};
+use crate::id::{ApprovalId, Fence, PersonId, WorkerId};
 use crate::machine::{RunMove, RunStatus, StepMove};
 use crate::plan::Work;
 use crate::receipt::{Receipt, ReceiptState};
@@ -34,9 +34,12 @@ pub struct Claim {
     pub receipt: Option<Receipt>,
     /// Whether the run that wrote this receipt has ended, so that its outcome will stay unknown.
     pub abandoned: bool,
-    /// The policy evaluation of the action. An effect without one is refused, unless it was intended before: then it
-    /// continues under the verdict on its receipt.
+    /// The policy evaluation of the action. A call that leaves the process without one is refused, unless it is an
+    /// effect that was intended before: then it continues under the verdict on its receipt.
     pub assessment: Option<Assessment>,
+    /// The approvers of the step's approval who have left the tenant's directory or the required group since. Their
+    /// votes no longer count.
+    pub departed: Vec<PersonId>,
 }
 
 /// The result of a claim.
@@ -72,7 +75,7 @@ pub enum AttemptMode {
     /// No earlier attempt acted: perform the action.
     Fresh,
     /// An earlier attempt may have acted, and repeating it is safe: perform the action with the same key.
-    Again,
+    Repeat,
     /// An earlier attempt may have acted: revoke the previous worker's access, wait for its requests, look the effect
     /// up, and perform the action only if it is not found.
     LookUp,
@@ -174,10 +177,10 @@ impl PriorEffect {
             // saw: if the step proposes another action now, the operator decides again. It does not cover effects that
             // other runs performed or are performing under the key.
             Self::Unknown(failure) if before.authorised => match first_intent(draft, claim) {
-                Self::Unknown(_) if is_same_action(claim) => Self::Interrupted(AttemptMode::Again),
+                Self::Unknown(_) if is_same_action(claim) => Self::Interrupted(AttemptMode::Repeat),
                 Self::Unknown(_) => Self::Unknown(failure),
                 Self::Abandoned(_) if matches_authorisation(claim, before) => {
-                    Self::Interrupted(AttemptMode::Again)
+                    Self::Interrupted(AttemptMode::Repeat)
                 }
                 prior => prior,
             },
@@ -264,13 +267,15 @@ fn changed() -> Failure {
 
 fn interrupted(action: &Action, receipt: &Receipt, now: Timestamp) -> PriorEffect {
     match action.class {
-        EffectClass::ReadOnly | EffectClass::CompareAndSet => PriorEffect::Interrupted(AttemptMode::Again),
+        EffectClass::Pure | EffectClass::ReadOnly | EffectClass::CompareAndSet => {
+            PriorEffect::Interrupted(AttemptMode::Repeat)
+        }
         EffectClass::NativeKey => match action.key_retention {
             Some(retention) if now - receipt.intended_at > retention => PriorEffect::Unknown(Failure::new(
                 Code::IdempotencyExpired.as_str(),
                 format!("the external system remembers keys for {retention}, and the attempt is older"),
             )),
-            Some(_) | None => PriorEffect::Interrupted(AttemptMode::Again),
+            Some(_) | None => PriorEffect::Interrupted(AttemptMode::Repeat),
         },
         EffectClass::LookUp => PriorEffect::Interrupted(AttemptMode::LookUp),
         EffectClass::Opaque => PriorEffect::Unknown(Failure::new(
@@ -292,6 +297,9 @@ pub(super) fn grant(
 ) -> Result<ClaimResult, Refusal> {
     match prior {
         PriorEffect::Clear { .. } if !claim.action.class.has_effect() => {
+            if let Some(denied) = govern::deny_read(draft, claim)? {
+                return Ok(denied);
+            }
             let lease = hold(draft, claim, before)?;
             Ok(claim_granted(&lease, AttemptMode::Fresh, None))
         }

@@ -6,7 +6,9 @@ use crate::failure::Failure;
 use crate::id::StepSeq;
 use crate::machine::{RunMove, RunStatus, StepMove, StepStatus};
 use crate::payload::{Fingerprint, Payload};
-use crate::record::{Intent, Lease, Live, ModelUsage, OperatorRequest, Rollback, RollbackEnds, StepRecord};
+use crate::record::{
+    Charge, Intent, Lease, Live, ModelUsage, OperatorRequest, Rollback, RollbackEnds, StepRecord,
+};
 use crate::refusal::Refusal;
 
 use super::govern;
@@ -42,6 +44,8 @@ pub(super) fn succeed(draft: &mut Draft<'_>, success: Success) -> Result<Advance
     }
     // The result of a call without an effect can be discarded, so a request to cancel takes effect here.
     if let (Some(request), None) = (draft.record.cancel.clone(), &success.receipt) {
+        let number = draft.record.live.attempt();
+        charge(draft, number, Some(Charge { cost_microusd: success.cost_microusd, usage: success.usage }));
         return cancel_run(draft, request.reason);
     }
     let body = EventBody::StepSucceeded {
@@ -52,6 +56,14 @@ pub(super) fn succeed(draft: &mut Draft<'_>, success: Success) -> Result<Advance
         usage: success.usage.clone(),
     };
     close_step(draft, success, body)
+}
+
+/// Records the cost of an attempt that does not end the step, if it has one.
+pub(super) fn charge(draft: &mut Draft<'_>, number: u32, charge: Option<Charge>) {
+    let is_metered = |charge: &Charge| charge.cost_microusd > 0 || charge.usage.is_some();
+    let Some(Charge { cost_microusd, usage }) = charge.filter(is_metered) else { return };
+    draft.record.cost_microusd = draft.record.cost_microusd.saturating_add(cost_microusd);
+    draft.record_event(EventBody::AttemptCharged { number, cost_microusd, usage });
 }
 
 /// Ends the current step, of any kind, as succeeded, with `body` as its event.

@@ -24,10 +24,11 @@ pub struct Fail {
 impl Command for Fail {
     type Output = Advanced;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Advanced, Refusal> {
+    fn decide(mut self, draft: &mut Draft<'_>) -> Result<Advanced, Refusal> {
         match self.fence {
             Some(fence) => {
-                draft.lease(fence)?;
+                let lease = draft.lease(fence)?;
+                ending::charge(draft, lease.attempt, self.failure.charge.take().map(|charge| *charge));
                 retry::close_failed(draft, self.receipt, &self.failure);
                 ending::fail_step(draft, self.failure)
             }

@@ -1,5 +1,5 @@
-//! Authorization of effects: policy allows the action, or approvers approve exactly this action under exactly this
-//! policy.
+//! Authorization. A read must be allowed by policy. An effect must be allowed by policy, or approvers approve exactly
+//! this action under exactly this policy.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::effect::Action;
 use crate::event::{EventBody, ReceiptRef};
 use crate::failure::{self, Failure};
-use crate::id::ApprovalId;
+use crate::id::{ApprovalId, PersonId};
 use crate::initiator::{Cause, Initiator};
 use crate::machine::{RunMove, StepMove};
 use crate::plan::{ApprovalTiming, Call, OnReject, Undo};
@@ -16,6 +16,7 @@ use crate::receipt::ReceiptState;
 use crate::record::{Intent, Live};
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
+use crate::validation;
 use crate::verdict::{ApprovalRequirement, Ruling, Verdict};
 
 use super::claim::{Claim, ClaimResult, PriorAttempt};
@@ -85,6 +86,19 @@ pub(super) fn authorise(
     }
 }
 
+/// Ends the step if policy does not allow the read of `claim`. A computation in the process needs no verdict.
+pub(super) fn deny_read(draft: &mut Draft<'_>, claim: &Claim) -> Result<Option<ClaimResult>, Refusal> {
+    let action = &claim.action;
+    if !action.class.calls_out() {
+        return Ok(None);
+    }
+    let assessment = claim.assessment.as_ref().ok_or_else(|| Refusal::NoVerdict { action: action.hash() })?;
+    match validation::without_approval(assessment.verdict.clone()) {
+        Verdict { ruling: Ruling::Allow, .. } => Ok(None),
+        denied => deny(draft, action, denied).map(Some),
+    }
+}
+
 fn action_approval(
     draft: &Draft<'_>,
     claim: &Claim,
@@ -123,7 +137,9 @@ fn covering(
     let policy = claim.assessment.as_ref().map(|assessment| assessment.verdict.policy);
     let subject = action_subject(claim.action.hash(), declared_rollback(draft)?.map(Call::hash));
     let shaped = draft.record.all_participants(draft.plan.author.as_ref());
-    let approvers = approval.approvers().filter(|person| shaped.role_of(person).is_none());
+    let may_approve =
+        |person: &&PersonId| shaped.role_of(person).is_none() && !claim.departed.contains(*person);
+    let approvers = approval.approvers().filter(may_approve);
     let valid = approval.subject.hash() == subject
         && approvers.count() >= requirement.people.count()
         && approval.subject.policy() == policy
@@ -142,8 +158,8 @@ fn consume(draft: &mut Draft<'_>, id: &ApprovalId) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Why an interrupted effect may not be attempted again: policy now denies it, or its approval has expired. `None` if
-/// it may.
+/// Why an interrupted effect may not be attempted again: policy now denies it, or its approval has expired or lost
+/// an approver. `None` if it may.
 pub(super) fn no_longer_allowed(
     draft: &Draft<'_>,
     claim: &Claim,
@@ -155,8 +171,14 @@ pub(super) fn no_longer_allowed(
         return Ok(Some("the action was interrupted, and policy now denies it"));
     }
     let Some(id) = &before.approved else { return Ok(None) };
-    let expired = draft.approval(id)?.expires_at <= draft.now();
-    Ok(expired.then_some("the action was interrupted, and its approval has expired since"))
+    let approval = draft.approval(id)?;
+    if approval.expires_at <= draft.now() {
+        return Ok(Some("the action was interrupted, and its approval has expired since"));
+    }
+    let approvers = approval.approvers().filter(|person| !claim.departed.contains(person)).count();
+    let lost = approvers < approval.requirement.people.count();
+    Ok(lost
+        .then_some("the action was interrupted, and an approver has left the directory or the group since"))
 }
 
 /// Withdraws the approval that the step carries and no longer uses.

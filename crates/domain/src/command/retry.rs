@@ -53,8 +53,9 @@ pub enum RetryResult {
 impl Command for Retry {
     type Output = RetryResult;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<RetryResult, Refusal> {
+    fn decide(mut self, draft: &mut Draft<'_>) -> Result<RetryResult, Refusal> {
         let lease = draft.lease(self.fence)?;
+        ending::charge(draft, lease.attempt, self.failure.charge.take().map(|charge| *charge));
         let is_risky = lease.intent.as_ref().is_some_and(Intent::is_risky);
         let exhausted = draft.step()?.retry.is_exhausted_by_effect(lease.attempt, is_risky);
         let open = lease.intent.is_some() && self.certainty == Certainty::MayHaveHappened;

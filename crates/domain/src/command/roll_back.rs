@@ -1,18 +1,20 @@
-//! Roll back: an operator undoes the run's effects, newest first. The run ends as canceled.
+//! Roll back: an operator undoes effects of the run, newest first. The run ends as canceled.
 
 use crate::draft::Draft;
-use crate::id::StepSeq;
+use crate::id::{StepId, StepSeq};
 use crate::record::{Live, Rollback, RollbackEnds};
 use crate::refusal::Refusal;
 
 use super::Command;
 use super::ending;
 
-/// Undoes every effect of the run whose step has a rollback.
+/// Undoes the effects of the run whose steps have a rollback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RollBack {
     /// Why.
     pub reason: String,
+    /// The first step in the plan whose effect is undone; the effects of earlier steps stay. `None` for all effects.
+    pub down_to: Option<StepId>,
 }
 
 impl Command for RollBack {
@@ -30,10 +32,19 @@ impl Command for RollBack {
             }
             _ => {}
         }
-        let from =
-            ending::undo_before(draft, draft.record.at, StepSeq(0)).ok_or(Refusal::NothingToRollBack)?;
-        let rollback = Rollback { floor: StepSeq(0), reason: self.reason, ends: RollbackEnds::Canceled };
+        let floor = match &self.down_to {
+            Some(step) => position(draft, step)?,
+            None => StepSeq(0),
+        };
+        let from = ending::undo_before(draft, draft.record.at, floor).ok_or(Refusal::NothingToRollBack)?;
+        let rollback = Rollback { floor, reason: self.reason, ends: RollbackEnds::Canceled };
         ending::start_rollback(draft, from, rollback)?;
         Ok(from)
     }
+}
+
+fn position(draft: &Draft<'_>, step: &StepId) -> Result<StepSeq, Refusal> {
+    let mut steps = (0_u16..).map(StepSeq).zip(&draft.plan.steps);
+    let found = steps.find(|(_, planned)| planned.id == *step).map(|(seq, _)| seq);
+    found.ok_or(Refusal::WrongState { expected: "a step of the workflow" })
 }

@@ -3,14 +3,14 @@
 use crate::approval::Subject;
 use crate::draft::{Draft, SignalChange};
 use crate::event::EventBody;
-use crate::failure::bounded;
+use crate::failure::{self, Failure};
 use crate::machine::{RunMove, RunStatus, StepMove};
 use crate::plan::{ApprovalTiming, Work};
 use crate::record::{Live, Signal};
 use crate::refusal::Refusal;
 
 use super::Command;
-use super::ending::Advanced;
+use super::ending::{self, Advanced};
 use super::govern::{self, ApprovalSpec};
 use super::signal;
 
@@ -36,7 +36,7 @@ pub struct OpenGate {
 pub enum WaitResult {
     /// The step waits.
     Waiting,
-    /// The event was buffered, so the step ended at once.
+    /// The step ended at once: its event was buffered, or its question is too long.
     Ended(Advanced),
 }
 
@@ -76,7 +76,15 @@ impl Command for OpenGate {
         let Work::Gate { expires_after, on_reject, requirement, .. } = &draft.step()?.work else {
             return Err(Refusal::WrongState { expected: "an approval gate" });
         };
-        let message = bounded(&self.message, QUESTION_CHARS_MAX);
+        // A question that is cut could hide what the approver decides about.
+        let chars = self.message.chars().count();
+        if chars > QUESTION_CHARS_MAX {
+            let text =
+                format!("the message has {chars} characters; at most {QUESTION_CHARS_MAX} are allowed");
+            let failure = Failure::new(failure::EXPRESSION, text);
+            return ending::fail_step(draft, failure).map(WaitResult::Ended);
+        }
+        let message = self.message;
         let spec = ApprovalSpec {
             subject: Subject::Question { message },
             requirement: requirement.clone(),

@@ -48,30 +48,43 @@ pub enum RunStatus {
 }
 
 /// An input of the run state machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, VariantArray)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum RunMove {
     /// A worker claims the current step, or its undo.
+    #[strum(to_string = "be claimed")]
     Claim,
     /// The current step waits for an event.
+    #[strum(to_string = "wait for an event")]
     OpenWait,
     /// The current step requests an approval.
+    #[strum(to_string = "wait for approval")]
     OpenGate,
     /// The current step succeeded, and another follows.
+    #[strum(to_string = "continue")]
     Continue,
     /// The last step succeeded.
+    #[strum(to_string = "be completed")]
     Complete,
     /// An attempt failed, and another is scheduled.
+    #[strum(to_string = "be retried")]
     Retry,
     /// A step failed permanently.
+    #[strum(to_string = "fail")]
     Fail,
     /// The run is stopped.
+    #[strum(to_string = "be canceled")]
     Cancel,
     /// The run waits for an operator.
+    #[strum(to_string = "be paused")]
     Pause,
     /// An operator continues the run.
+    #[strum(to_string = "continue")]
     Resume,
     /// The run's effects are to be undone.
+    #[strum(to_string = "be rolled back")]
     RollBack,
 }
 
@@ -82,7 +95,7 @@ impl RunMove {
 
 /// A move that the current status does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a run that is {from} cannot {by:?}")]
+#[error("a run that is {from} cannot {by}")]
 pub struct IllegalRunMove {
     /// The current status.
     pub from: RunStatus,
@@ -184,6 +197,12 @@ mod tests {
                 assert_eq!(status.after(by), Err(IllegalRunMove { from: status, by }));
             }
         }
+    }
+
+    #[test]
+    fn illegal_transition_is_named_in_words() {
+        let error = RunStatus::WaitingEvent.after(RunMove::OpenGate).unwrap_err();
+        assert_eq!(error.to_string(), "a run that is waiting_event cannot wait for approval");
     }
 
     #[test]

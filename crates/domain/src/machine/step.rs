@@ -47,28 +47,40 @@ pub enum StepStatus {
 }
 
 /// An input of the step state machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, VariantArray)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum StepMove {
     /// All earlier steps are done.
+    #[strum(to_string = "become ready")]
     Activate,
     /// A worker leases the step, or takes over an expired lease.
+    #[strum(to_string = "be claimed")]
     Claim,
     /// The step waits for an event.
+    #[strum(to_string = "wait for an event")]
     OpenWait,
     /// The step requests an approval.
+    #[strum(to_string = "wait for approval")]
     OpenGate,
     /// The step is done.
+    #[strum(to_string = "succeed")]
     Succeed,
     /// The attempt failed, or its outcome is unknown.
+    #[strum(to_string = "be retried")]
     Retry,
     /// The step can be attempted again.
+    #[strum(to_string = "be attempted again")]
     Reopen,
     /// The step failed permanently.
+    #[strum(to_string = "fail")]
     Fail,
     /// The step is stopped.
+    #[strum(to_string = "be canceled")]
     Cancel,
     /// The step is undone.
+    #[strum(to_string = "be rolled back")]
     RollBack,
 }
 
@@ -79,7 +91,7 @@ impl StepMove {
 
 /// A move that the current status does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a step that is {from} cannot {by:?}")]
+#[error("a step that is {from} cannot {by}")]
 pub struct IllegalStepMove {
     /// The current status.
     pub from: StepStatus,

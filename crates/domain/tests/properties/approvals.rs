@@ -69,7 +69,8 @@ proptest! {
     fn every_change_except_use_notifies_approvers(scenario in any_scenario()) {
         TestEnv::run(&scenario, |_, commit| {
             for approval in &commit.decision.approvals {
-                let shown = commit.decision.outgoing.iter().any(|m| m.job == Job::NotifyApproval(approval.id.clone()));
+                let job = Job::NotifyApproval { approval: approval.id.clone(), revision: approval.revision };
+                let shown = commit.decision.outgoing.iter().any(|message| message.job == job);
                 assert!(shown || approval.consumed.is_some(), "{approval:?}");
             }
         });

@@ -12,8 +12,8 @@ use crate::test_env::{self, TestEnv};
 /// A tool of each class, and the mode of the next attempt when an earlier one may have acted. The last class has none.
 const CLASSES: [(&str, Option<AttemptMode>); 5] = [
     ("read", Some(AttemptMode::Fresh)),
-    ("native", Some(AttemptMode::Again)),
-    ("set", Some(AttemptMode::Again)),
+    ("native", Some(AttemptMode::Repeat)),
+    ("set", Some(AttemptMode::Repeat)),
     ("find", Some(AttemptMode::LookUp)),
     ("shell", None),
 ];
@@ -154,7 +154,7 @@ fn resume_authorizes_the_same_effect() {
     env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
     env.apply(0, Op::Resume).unwrap();
     let commit = env.apply(0, Op::Serve).unwrap();
-    assert_eq!(mode(&commit), Some(AttemptMode::Again));
+    assert_eq!(mode(&commit), Some(AttemptMode::Repeat));
     env.apply(0, FINISH).unwrap();
     assert_eq!(position(&env), (RunStatus::Succeeded, effects(1, 0, 0)));
 }

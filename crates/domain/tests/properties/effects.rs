@@ -96,7 +96,7 @@ proptest! {
 /// The key of an opaque effect that the grant performs without a look-up.
 fn performs_opaque(grant: &Grant) -> Option<&IdempotencyKey> {
     let receipt = grant.receipt.as_ref().filter(|receipt| receipt.class == EffectClass::Opaque)?;
-    matches!(grant.mode, AttemptMode::Fresh | AttemptMode::Again).then_some(&receipt.key)
+    matches!(grant.mode, AttemptMode::Fresh | AttemptMode::Repeat).then_some(&receipt.key)
 }
 
 fn is_done(receipt: &Receipt) -> bool {

@@ -102,6 +102,13 @@ pub(crate) fn verdict(step: &PlannedStep, policy: u8) -> Verdict {
     }
 }
 
+/// The verdict with a rule of the policy that requires an approval.
+pub(crate) fn requiring_approval(verdict: Verdict) -> Verdict {
+    let rule =
+        Reason { file: Some("policy.rego".to_owned()), ..Reason::runtime("strict", "approval required") };
+    verdict.tightened(Ruling::NeedsApproval(ApprovalRequirement::default()), rule)
+}
+
 /// Two users of the group that has two members.
 fn two_people() -> ApprovalRequirement {
     ApprovalRequirement {

@@ -40,6 +40,37 @@ fn approval_of_a_removed_user_does_not_count() {
 }
 
 #[test]
+fn approver_removed_before_the_claim_does_not_count() {
+    let approved = PlannedStep { blast_radius: BlastRadius::Medium, ..shared("native") };
+    let mut env = env_with([vec![approved], vec![shared("read")]]);
+    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Vote { back: 0, approve: true, person: 1 }).unwrap();
+    env.apply(0, Op::Directory { person: 1, present: false });
+
+    env.apply(0, Op::Serve).unwrap();
+
+    assert_eq!(env.runs[0].record.status, RunStatus::WaitingApproval);
+    assert_eq!(env.runs[0].requested.len(), 2);
+    assert!(env.receipts.is_empty());
+}
+
+#[test]
+fn interrupted_effect_needs_approvers_who_are_still_in_the_directory() {
+    let approved = PlannedStep { blast_radius: BlastRadius::Medium, ..own("native") };
+    let mut env = env_with([vec![approved], vec![own("read")]]);
+    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Vote { back: 0, approve: true, person: 1 }).unwrap();
+    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+    env.apply(0, Op::Directory { person: 1, present: false });
+    env.apply(0, Op::PassUntilDue);
+
+    let commit = env.apply(0, Op::Serve).unwrap();
+
+    assert_eq!((mode(&commit), env.runs[0].record.status), (None, RunStatus::Paused));
+}
+
+#[test]
 fn rejected_rollback_names_the_rejection_when_asked_again() {
     let approved = PlannedStep { blast_radius: BlastRadius::Medium, ..undoable("native") };
     let mut env = env_with([vec![approved, own("read")], vec![own("read")]]);
@@ -109,7 +140,7 @@ fn abandoned_effect_repeats_after_operator_resumes() {
 
     env.apply(0, Op::Resume).unwrap();
     let commit = env.apply(0, Op::Serve).unwrap();
-    assert_eq!(mode(&commit), Some(AttemptMode::Again));
+    assert_eq!(mode(&commit), Some(AttemptMode::Repeat));
     assert_eq!(commit.decision.receipts[0].displaces.as_ref(), Some(&left));
     env.apply(0, FINISH).unwrap();
     assert_eq!(env.runs[0].record.status, RunStatus::Succeeded);
@@ -130,7 +161,7 @@ fn postponed_authorized_retry_returns_to_operator() {
 
     env.apply(0, Op::Resume).unwrap();
     let commit = env.apply(0, Op::Serve).unwrap();
-    assert_eq!(mode(&commit), Some(AttemptMode::Again));
+    assert_eq!(mode(&commit), Some(AttemptMode::Repeat));
 }
 
 #[test]
@@ -157,7 +188,7 @@ fn paused_retry_continues_in_the_same_mode() {
 
     let commit = env.apply(0, Op::Serve).unwrap();
 
-    assert_eq!(mode(&commit), Some(AttemptMode::Again));
+    assert_eq!(mode(&commit), Some(AttemptMode::Repeat));
 }
 
 #[test]
@@ -171,7 +202,7 @@ fn authorization_survives_a_pause() {
 
     let commit = env.apply(0, Op::Serve).unwrap();
 
-    assert_eq!(mode(&commit), Some(AttemptMode::Again));
+    assert_eq!(mode(&commit), Some(AttemptMode::Repeat));
 }
 
 #[test]
@@ -318,7 +349,7 @@ fn repeating_an_opaque_action_needs_new_approval() {
     assert!(matches!(&record.live, Live::WaitingApproval { open: Some(_), .. }), "{:?}", record.live);
     env.apply(0, APPROVE).unwrap();
     let commit = env.apply(0, Op::Serve).unwrap();
-    assert_eq!(mode(&commit), Some(AttemptMode::Again));
+    assert_eq!(mode(&commit), Some(AttemptMode::Repeat));
 }
 
 #[test]

@@ -193,7 +193,7 @@ fn assert_queues(decision: &Decision) {
     for message in &decision.outgoing {
         let queue = match message.job {
             Job::Advance => advance,
-            Job::NotifyApproval(_) => QueueName::Decisions,
+            Job::NotifyApproval { .. } => QueueName::Decisions,
             Job::BuildEvidence => QueueName::Steps,
             Job::Start => QueueName::Ingest,
         };

@@ -106,6 +106,8 @@ pub(crate) enum Binding {
     StaleReceipt,
     /// The planned action, under a changed policy.
     OtherPolicy,
+    /// The planned action, under a changed policy that requires an approval.
+    StricterPolicy,
 }
 
 /// Any scenario.
@@ -134,6 +136,7 @@ pub(crate) fn governed_scenario() -> impl Strategy<Value = Scenario> {
         3 => any_directory_change(),
         // The policy or the external state changed.
         1 => Just(Op::Claim(Binding::OtherPolicy)),
+        1 => Just(Op::Claim(Binding::StricterPolicy)),
         1 => Just(Op::Claim(Binding::OtherAction)),
         2 => Just(Op::Undo),
         1 => Just(Op::PassUntilDue),
@@ -222,6 +225,7 @@ fn any_binding() -> impl Strategy<Value = Binding> {
         1 => Just(Binding::OtherKey),
         2 => Just(Binding::StaleReceipt),
         1 => Just(Binding::OtherPolicy),
+        1 => Just(Binding::StricterPolicy),
     ]
 }
 

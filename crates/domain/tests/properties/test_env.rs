@@ -15,7 +15,7 @@ use domain::record::{Intent, Signal};
 use domain::tenant::Person;
 use domain::{
     Approval, ApprovalId, Cause, Channel, Decision, Draft, Failure, Fence, IdempotencyKey, Initiator, Live,
-    Millis, OpId, Participants, Payload, PersonId, Plan, PlannedStep, Receipt, Refusal, RunRecord,
+    Millis, OpId, Participants, Payload, PersonId, Plan, PlannedStep, Receipt, Refusal, Ruling, RunRecord,
     SignalChange, SignalId, Stamp, StepRecord, StepSeq, Tenant, TenantId, Timestamp, WorkerId, WorkspaceId,
 };
 use serde_json::{Value, json};
@@ -262,7 +262,7 @@ impl TestEnv {
             Op::Cancel => Cancel { reason: reason() }.decide(draft).and(nothing),
             Op::Pause => Pause { reason: reason() }.decide(draft).and(nothing),
             Op::Resume => resume(reason(), draft),
-            Op::RollBack => RollBack { reason: reason() }.decide(draft).and(nothing),
+            Op::RollBack => RollBack { reason: reason(), down_to: None }.decide(draft).and(nothing),
             Op::Wake => Wake.decide(draft).and(nothing),
             Op::Pass { .. } | Op::PassUntilDue | Op::Directory { .. } | Op::Undo => nothing,
         }
@@ -285,16 +285,23 @@ impl TestEnv {
         let record = &draft.record;
         let mut action = plans::action(draft.plan, &record.key.run, record.at, record.is_undoing());
         match binding {
-            Binding::Same | Binding::StaleReceipt | Binding::OtherPolicy => {}
+            Binding::Same | Binding::StaleReceipt | Binding::OtherPolicy | Binding::StricterPolicy => {}
             Binding::OtherAction => action.contract += 1,
             Binding::OtherKey => action.key = IdempotencyKey::new("shared:1").unwrap(),
         }
         // A run cannot miss its own receipts, only those of other runs.
         let current = !matches!(binding, Binding::StaleReceipt) || open_intent(&record.live).is_some();
         let receipt = self.receipts.get(&action.key).filter(|_| current).cloned();
-        let policy = u8::from(matches!(binding, Binding::OtherPolicy));
-        let verdict = plans::verdict(draft.step().unwrap(), policy);
-        let assessment = action.class.has_effect().then_some(Assessment { verdict, observed: None });
+        let policy = u8::from(matches!(binding, Binding::OtherPolicy | Binding::StricterPolicy));
+        let mut verdict = plans::verdict(draft.step().unwrap(), policy);
+        if matches!(binding, Binding::StricterPolicy) {
+            verdict = plans::requiring_approval(verdict);
+        }
+        // The plan says which steps need approval; a read cannot wait for one.
+        if !action.class.has_effect() && matches!(verdict.ruling, Ruling::NeedsApproval(_)) {
+            verdict.ruling = Ruling::Allow;
+        }
+        let assessment = Some(Assessment { verdict, observed: None });
         let ended = |receipt: &Receipt| {
             let owner = self.runs.iter().find(|run| run.record.key.run == receipt.run);
             owner.is_some_and(|owner| owner.record.status.is_terminal())
@@ -307,7 +314,15 @@ impl TestEnv {
             receipt,
             abandoned,
             assessment,
+            departed: self.departed(&record.key),
         }
+    }
+
+    /// The approvers of the run's approvals who are no longer in the directory.
+    fn departed(&self, run: &domain::RunKey) -> Vec<PersonId> {
+        let run = self.runs.iter().find(|known| known.record.key == *run);
+        let approvals = run.into_iter().flat_map(|run| run.approvals.values());
+        approvals.flat_map(|approval| approval.departed(&self.tenant)).collect()
     }
 
     /// A worker finishes, and may claim the next step in the same commit. It has loaded the next receipt before.

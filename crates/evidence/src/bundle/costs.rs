@@ -1,10 +1,11 @@
 //! The costs of a run, by step, tool and model.
 //!
-//! Every total is a sum over the same lines, one for each outcome, grouped by a different key.
+//! Every total is a sum over the same lines, one for each outcome and one for each failed attempt with a cost, grouped by
+//! a different key.
 
 use std::collections::BTreeMap;
 
-use domain::{ModelUsage, StepId, ToolName};
+use domain::{Event, EventBody, ModelUsage, StepId, ToolName};
 use serde::{Deserialize, Serialize};
 
 use super::{BundleStep, ReceiptSummary, StepOutcome};
@@ -13,9 +14,9 @@ use super::{BundleStep, ReceiptSummary, StepOutcome};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
-    /// Includes the cost of undo actions.
+    /// Includes the cost of undo actions and of failed attempts.
     pub total_microusd: u64,
-    /// In the order of the plan. Each step includes its undo.
+    /// In the order of the plan. Each step includes its undo and its failed attempts.
     pub steps: Vec<StepCost>,
     pub tools: Vec<ToolCost>,
     pub models: Vec<ModelCost>,
@@ -45,7 +46,7 @@ pub struct ModelCost {
     pub microusd: u64,
 }
 
-/// The cost of one outcome.
+/// The cost of one outcome or of one failed attempt.
 struct Line<'a> {
     step: &'a StepId,
     tool: Option<&'a ToolName>,
@@ -61,8 +62,14 @@ struct Sum {
 }
 
 impl Costs {
-    pub(crate) fn new(steps: &[BundleStep], outcomes: &[StepOutcome], receipts: &[ReceiptSummary]) -> Self {
-        let lines: Vec<_> = outcomes.iter().filter_map(|outcome| line(steps, outcome, receipts)).collect();
+    pub(crate) fn new(
+        steps: &[BundleStep],
+        outcomes: &[StepOutcome],
+        receipts: &[ReceiptSummary],
+        events: &[Event],
+    ) -> Self {
+        let outcomes = outcomes.iter().filter_map(|outcome| line(steps, outcome, receipts));
+        let lines: Vec<_> = outcomes.chain(events.iter().filter_map(|event| charge(steps, event))).collect();
         Self {
             total_microusd: lines.iter().map(|line| line.microusd).fold(0, u64::saturating_add),
             steps: by_step(steps, &lines),
@@ -84,6 +91,13 @@ fn line<'a>(
     let (usage, microusd) = (outcome.usage.as_ref(), outcome.cost_microusd);
     let costs = microusd > 0 || usage.is_some();
     costs.then_some(Line { step: &step.id, tool, usage, microusd })
+}
+
+/// The cost of a failed attempt.
+fn charge<'a>(steps: &'a [BundleStep], event: &'a Event) -> Option<Line<'a>> {
+    let EventBody::AttemptCharged { cost_microusd, usage, .. } = &event.body else { return None };
+    let step = steps.get(event.seq.index())?;
+    Some(Line { step: &step.id, tool: step.tool.as_ref(), usage: usage.as_ref(), microusd: *cost_microusd })
 }
 
 fn by_step(steps: &[BundleStep], lines: &[Line<'_>]) -> Vec<StepCost> {

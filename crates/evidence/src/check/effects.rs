@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::event::{Attempt, ReceiptRef};
 use domain::payload::Fingerprint;
 use domain::record::Effects;
-use domain::{Event, EventBody, IdempotencyKey};
+use domain::{Event, EventBody, IdempotencyKey, Ruling};
 
 use crate::bundle::{EvidenceBundle, ReceiptStatus, ReceiptSummary};
 use crate::error::VerifyError;
@@ -72,6 +72,7 @@ pub(crate) fn receipt_owners(events: &[Event]) -> BTreeMap<&IdempotencyKey, Rece
 
 pub(super) fn check(bundle: &EvidenceBundle, events: &[Event]) -> Result<(), VerifyError> {
     super::ascending("receipts", bundle.receipts.iter().map(|receipt| &receipt.key))?;
+    check_reads(events)?;
     let effects = EffectEvents::new(events, bundle)?;
     for end in &effects.ends {
         check_end(end, bundle)?;
@@ -80,6 +81,16 @@ pub(super) fn check(bundle: &EvidenceBundle, events: &[Event]) -> Result<(), Ver
         check_receipt(receipt, events, &effects, bundle)?;
     }
     check_counts(bundle, events, &effects)
+}
+
+/// Policy allowed every read that the chain records.
+fn check_reads(events: &[Event]) -> Result<(), VerifyError> {
+    let refused =
+        |event: &&Event| event.read_verdict.as_ref().is_some_and(|verdict| verdict.ruling != Ruling::Allow);
+    match events.iter().find(refused) {
+        Some(event) => Err(VerifyError::Denied { n: event.n }),
+        None => Ok(()),
+    }
 }
 
 impl<'a> EffectEvents<'a> {

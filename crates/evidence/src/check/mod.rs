@@ -37,7 +37,7 @@ pub(crate) fn check(
     passed(Check::Approvals);
     effects::check(bundle, &events)?;
     passed(Check::Effects);
-    outcomes::check_sums(bundle)?;
+    outcomes::check_sums(bundle, &events)?;
     passed(Check::Costs);
     bundle.log.check_inclusion(&bundle.run)?;
     passed(Check::Inclusion);

@@ -21,9 +21,9 @@ pub(super) fn check(bundle: &EvidenceBundle, events: &[Event]) -> Result<(), Ver
     Ok(())
 }
 
-/// Checks that costs and compensations follow from the outcomes.
-pub(super) fn check_sums(bundle: &EvidenceBundle) -> Result<(), VerifyError> {
-    if bundle.costs != Costs::new(&bundle.steps, &bundle.outcomes, &bundle.receipts) {
+/// Checks that costs and compensations follow from the outcomes and the failed attempts.
+pub(super) fn check_sums(bundle: &EvidenceBundle, events: &[Event]) -> Result<(), VerifyError> {
+    if bundle.costs != Costs::new(&bundle.steps, &bundle.outcomes, &bundle.receipts, events) {
         return Err(VerifyError::Costs);
     }
     if bundle.compensations == compensation_log(bundle) { Ok(()) } else { Err(VerifyError::Compensations) }

@@ -5,6 +5,13 @@ use domain::{Channel, Event, EventBody, Ruling, Verdict, Vote};
 use crate::bundle::{ReceiptStatus, SubjectSummary};
 
 pub(super) fn event(event: &Event) -> String {
+    match &event.read_verdict {
+        Some(verdict) => format!("{}; read {}", step_event(event), self::verdict(verdict)),
+        None => step_event(event),
+    }
+}
+
+fn step_event(event: &Event) -> String {
     match &event.body {
         EventBody::RunAdmitted { trigger, .. } => {
             format!("admitted by {} {}", trigger.kind, trigger.reference)
@@ -15,6 +22,9 @@ pub(super) fn event(event: &Event) -> String {
         EventBody::StepSucceeded { attempt: None, .. } => "succeeded with an earlier receipt".to_owned(),
         EventBody::AttemptFailed { number, failure, .. } | EventBody::StepFailed { number, failure } => {
             format!("attempt {} failed: {} {}", number + 1, failure.code, failure.message)
+        }
+        EventBody::AttemptCharged { number, cost_microusd, .. } => {
+            format!("attempt {} cost {cost_microusd} millionths of a US dollar", number + 1)
         }
         EventBody::LeaseExpired { previous_worker: silent, fence, .. } => {
             format!("worker {silent} lost its lease; taken over under fence {}", fence.0)
@@ -81,7 +91,7 @@ fn verdict(verdict: &Verdict) -> String {
         Ruling::NeedsApproval(requirement) => format!("needs {}", approvers(requirement.people.count())),
     };
     let reasons: Vec<_> = verdict.reasons.iter().map(|reason| reason.message.as_str()).collect();
-    format!("{ruling}: {}", reasons.join("; "))
+    if reasons.is_empty() { ruling } else { format!("{ruling}: {}", reasons.join("; ")) }
 }
 
 pub(super) fn vote(vote: &Vote) -> String {

@@ -67,7 +67,7 @@ fn issue_command(run: &mut TestEnv, random: &mut Random) {
     let _refused = match random.below(40) {
         0 => run.try_decide("olga", Cancel { reason: reason() }).map(drop),
         1 | 2 => run.try_decide("olga", Pause { reason: reason() }).map(drop),
-        3 => run.try_decide("olga", RollBack { reason: reason() }).map(drop),
+        3 => run.try_decide("olga", RollBack { reason: reason(), down_to: None }).map(drop),
         4..8 => run.try_decide("olga", Resume { reason: reason() }),
         8 => run.try_fail(),
         9 | 10 => run.try_retry(Certainty::DidNotHappen),

@@ -225,6 +225,7 @@ impl TestEnv {
             lease: LEASE,
             receipt: self.receipts.get(&action.key).cloned(),
             abandoned: false,
+            departed: Vec::new(),
             assessment: Some(Assessment {
                 verdict: verdict(&action),
                 observed: Some(json!({ "was": SECRET })),
@@ -414,7 +415,7 @@ impl TestEnv {
     }
 
     pub(crate) fn roll_back(&mut self) {
-        self.decide("olga", RollBack { reason: "undo it all".to_owned() });
+        self.decide("olga", RollBack { reason: "undo it all".to_owned(), down_to: None });
     }
 }
 

@@ -8,7 +8,7 @@ use cel::IdedExpr;
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, MapExpr, SelectExpr, operators,
 };
-use domain::StepId;
+use domain::{StepId, re2};
 
 use super::error::{ExpressionCompileError, InvalidExpression};
 use super::scan::Tokens;
@@ -241,12 +241,13 @@ fn check_pattern(call: &CallExpr) -> Result<(), ExpressionCompileError> {
 
 /// Compiles the pattern by matching it against an empty string, because the interpreter has no other way.
 fn compiles(pattern: &str) -> Result<(), ExpressionCompileError> {
+    let pattern = re2::translate(pattern).map_err(|_| ExpressionCompileError::PatternInvalid)?;
     let literal = |text: &str| Expr::Literal(LiteralValue::String(text.to_owned().into()));
     let node = |expr: Expr| IdedExpr { id: 0, expr };
     let trial = node(Expr::Call(CallExpr {
         func_name: "matches".to_owned(),
         target: Some(Box::new(node(literal("")))),
-        args: vec![node(literal(pattern))],
+        args: vec![node(literal(&pattern))],
     }));
     let context = cel::Context::with_env(super::variables::environment());
     cel::Value::resolve(&trial, &context).map(|_| ()).map_err(|_| ExpressionCompileError::PatternInvalid)

@@ -5,6 +5,7 @@
 
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators};
+use domain::re2;
 
 use super::meter::{ITEMS, MATCHED, TICK};
 use super::pattern;
@@ -97,15 +98,19 @@ fn charge_before(part: &mut IdedExpr, tick: IdedExpr) {
     wrap(part, |part| call(operators::CONDITIONAL, vec![tick, part, literal(LiteralValue::Null)]));
 }
 
-/// Replaces `text.matches(pattern)` by `@matched(…, …, text).matches(pattern)`.
+/// Replaces `text.matches(pattern)` by `@matched(…, …, text).matches(translated)`. The interpreter matches with Rust's
+/// `regex`, and CEL defines patterns by RE2.
 fn charge_match(call: &mut CallExpr) {
     if let ("matches", Some(text), [IdedExpr { expr: Expr::Literal(LiteralValue::String(pattern)), .. }]) =
-        (call.func_name.as_str(), &mut call.target, call.args.as_slice())
+        (call.func_name.as_str(), &mut call.target, call.args.as_mut_slice())
     {
         let cost = pattern::cost(pattern.inner());
         let compiled = number((COMPILE_STATES_MIN + cost.compiled).saturating_mul(COMPILE_WORK));
         let matched = number(cost.matched);
         wrap(text, |text| self::call(MATCHED, vec![compiled, matched, text]));
+        if let Ok(translated) = re2::translate(pattern.inner()) {
+            *pattern = translated.into();
+        }
     }
 }
 

@@ -65,6 +65,10 @@ fn expressions_follow_cel() {
         ("trigger['record']['id']", json!("INC1")),
         ("size(trigger.items) + size('é')", json!(4)),
         ("'abc'.matches('^a.c$')", json!(true)),
+        (r"'opѕ.example.com'.matches(r'^[\w.]+$')", json!(false)),
+        (r"'ops.example.com'.matches(r'^[\w.]+$')", json!(true)),
+        (r"'٣'.matches(r'^\d$') || '\u00a0'.matches(r'^\s$')", json!(false)),
+        ("'&'.matches('^[a&&b]$')", json!(true)),
         ("type(trigger.record.score) == double", json!(true)),
         ("run.created_at_ms / 1000", json!(1_700_000_000)),
         ("steps.read.rows[199]", json!(199)),
@@ -203,6 +207,7 @@ fn pattern_must_be_a_valid_literal() {
         ExpressionCompileError::PatternNotLiteral
     );
     assert_eq!(refused("'a'.matches('(')"), (4, ExpressionCompileError::PatternInvalid));
+    assert_eq!(refused("'a'.matches('(?x)a')"), (4, ExpressionCompileError::PatternInvalid));
     assert_eq!(refused("'a'.matches('(.{0,100}){0,100}y')"), (4, ExpressionCompileError::PatternTooLarge));
 }
 

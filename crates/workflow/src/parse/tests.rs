@@ -618,3 +618,13 @@ fn schedule_has_cron_and_time_zone() {
     assert_eq!((by.source, schedule.cron.as_str()), (Source::Schedule, "30 2 * * mon-fri"));
     assert_eq!(schedule.zone, "Europe/Berlin");
 }
+
+#[test]
+fn literal_larger_than_an_action_is_refused() {
+    let body =
+        |bytes: usize| with_step("transform", &format!("    with: {{ value: '{}' }}\n", "x".repeat(bytes)));
+    plan(&body(119 * 1024));
+    let error = parse(&body(121 * 1024), &tools()).unwrap_err();
+    assert!(error.to_string().contains("`with` has"), "{error}");
+    assert!(error.position.line > 3, "{error:?}");
+}
