@@ -16,6 +16,7 @@ pub mod servicenow;
 pub mod slack;
 #[warn(missing_docs)]
 pub mod tool;
+mod trace;
 pub mod transform;
 
 pub use api::{BaseUrl, Credential};
@@ -24,6 +25,7 @@ pub use http::guard::{HostAllowList, HostRule};
 pub use tool::{
     LookUpResult, Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult,
 };
+pub use trace::in_trace;
 pub use transform::Transform;
 
 /// Addresses and credentials of the external systems.

@@ -100,7 +100,7 @@ pub const PAGES: &[ToolPage] = &[
                       the header `Idempotency-Key`. Redirects are not followed, private addresses are not reached \
                       unless the operator allows the host, and ports of other protocols (22, 25, 6379 …) unless the \
                       operator allows host and port. No credential is sent. Undone only by a `rollback` in \
-                      the workflow.",
+                      the workflow; a POST or PATCH without one is irreversible.",
         output: "`status`, `headers`, `body`, `truncated`",
         example: r#"{ "method": "POST", "url": "https://ops.example.com/restart", "headers": { "accept": "application/json" },
   "body": { "host": "db1" }, "timeout": "30s", "effect": "native_key", "idempotency_key": "restart-4711" }"#,
@@ -125,7 +125,7 @@ pub const PAGES: &[ToolPage] = &[
             ),
             field(
                 "body",
-                "any value, at most 1 MiB",
+                "any value; with URL and headers at most 128 KiB",
                 WithDefault("null"),
                 "Sent as JSON; a string is sent as it is if `content-type` is not JSON.",
             ),
@@ -187,7 +187,7 @@ pub const PAGES: &[ToolPage] = &[
     ToolPage {
         tool: "servicenow.assign",
         description: "Assigns a record to a group or a user, unless the record changed since the action was proposed. \
-                      Effect class: compare-and-set. Undone by restoring the previous values.",
+                      Effect class: compare-and-set. Undone by restoring the previous values, unless the columns were changed again.",
         output: "`table`, `sys_id`, `fields`",
         example: r#"{ "table": "incident", "sys_id": "9d385017c611228701d22104cc95c371",
   "assignment_group": "db-oncall", "assigned_to": "ada" }"#,
@@ -229,12 +229,19 @@ pub const PAGES: &[ToolPage] = &[
                 Required,
                 "The new values. `sys_…` columns and journal columns are rejected.",
             ),
+            field(
+                "expected",
+                "a map of columns",
+                WhenAbsent("any current values are replaced"),
+                "The values that these columns must have now. If one has another value, nothing is written. A rollback \
+                 uses it to keep later changes of other users.",
+            ),
         ],
     },
     ToolPage {
         tool: "servicenow.work_note",
-        description: "Adds a work note to a record. Effect class: opaque; a mark in the note finds it again after a \
-                      lost reply. Irreversible.",
+        description: "Adds a work note to a record. Effect class: opaque; after a lost reply, the tool searches for \
+                      a hidden marker in the note. Irreversible.",
         output: "`table`, `sys_id`",
         example: r#"{ "table": "incident", "sys_id": "9d385017c611228701d22104cc95c371", "text": "Restarted the primary." }"#,
         fields: &[TABLE, SYS_ID, field("text", "a string, at most 16 KiB", Required, "The note.")],
@@ -263,7 +270,7 @@ pub const PAGES: &[ToolPage] = &[
     },
     ToolPage {
         tool: "transform",
-        description: "Builds a value from the trigger and earlier steps. Effect class: read-only; it calls no external \
+        description: "Builds a value from the trigger and earlier steps. Effect class: pure; it calls no external \
                       system.",
         output: "the value",
         example: r#"{ "value": { "host": "${ trigger.host }" } }"#,
@@ -317,7 +324,14 @@ mod tests {
     fn propose(name: &str, fields: Value) -> Result<Action, Failure> {
         let run = RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new("run-1").unwrap() };
         let step = StepId::new("step").unwrap();
-        tool(name).propose(ProposalRequest { run: &run, step: &step, undo: false, fields, observed: None })
+        tool(name).propose(ProposalRequest {
+            run: &run,
+            step: &step,
+            undo: false,
+            has_rollback: false,
+            fields,
+            observed: None,
+        })
     }
 
     fn example(page: &ToolPage) -> Map<String, Value> {

@@ -21,6 +21,8 @@ pub struct ProposalRequest<'a> {
     /// Whether the call rolls back the step. A rollback must have its own idempotency key
     /// ([`IdempotencyKey::undo`](domain::IdempotencyKey::undo)).
     pub undo: bool,
+    /// Whether the workflow declares a call that rolls back the step.
+    pub has_rollback: bool,
     /// The step's `with`, with every expression evaluated.
     pub fields: Value,
     /// The state that [`Tool::observe`] returned, now or when the action was first proposed.
@@ -143,7 +145,8 @@ pub enum LookUpResult {
 ///
 /// | class | declare it if | after an unknown outcome the engine |
 /// |---|---|---|
-/// | [`ReadOnly`](EffectClass::ReadOnly) | the call changes nothing | calls `perform` again; policy is not asked |
+/// | [`Pure`](EffectClass::Pure) | the call contacts no external system | calls `perform` again; policy is not asked |
+/// | [`ReadOnly`](EffectClass::ReadOnly) | the call changes nothing | asks policy, then calls `perform` again |
 /// | [`NativeKey`](EffectClass::NativeKey) | the external system ignores a second request with the same key | calls `perform` again |
 /// | [`CompareAndSet`](EffectClass::CompareAndSet) | the request has a precondition that its own effect makes false | calls `perform` again |
 /// | [`LookUp`](EffectClass::LookUp) | the tool can exclude older workers and then find out whether the effect happened | calls `fence_out`, then `look_up` |

@@ -23,7 +23,7 @@ impl Tool for Transform {
     }
 
     fn effect_class(&self, _: &Value) -> Option<EffectClass> {
-        Some(EffectClass::ReadOnly)
+        Some(EffectClass::Pure)
     }
 
     fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
@@ -33,7 +33,7 @@ impl Tool for Transform {
         Ok(Action {
             tool: self.name(),
             contract: CONTRACT,
-            class: EffectClass::ReadOnly,
+            class: EffectClass::Pure,
             reversibility: Reversibility::NoEffect,
             target: "no external system".to_owned(),
             key: if request.undo { key.undo() } else { key },
@@ -62,6 +62,7 @@ mod tests {
             run: &run,
             step: &StepId::new("shape").unwrap(),
             undo,
+            has_rollback: false,
             fields,
             observed: None,
         })

@@ -84,6 +84,8 @@ pub struct FakeMessage {
     pub text: String,
     /// Shown in the channel.
     pub blocks: Value,
+    /// The app's own data, which users do not see.
+    pub metadata: Value,
     pub edits: u32,
 }
 

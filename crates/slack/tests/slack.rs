@@ -271,3 +271,20 @@ async fn failed_page_is_retried_and_posted_once() {
     assert_eq!(events(&stub).len(), 2);
     assert_eq!(workspace.fake.messages().iter().filter(|m| m.thread.is_some()).count(), 1);
 }
+
+#[tokio::test]
+async fn page_does_not_depend_on_slack() {
+    let (pager, stub) = pager(false);
+    let workspace = Workspace::start().await;
+    let (env, card) = overdue(&workspace).await;
+    let down = HttpStub::start(|_| StubReply::json(500, ""));
+    let base_url = down.url("").parse().unwrap();
+    let settings = SlackClientSettings { base_url, token: "xoxb".into(), channel: "C0OPS".to_owned() };
+    let slack = Slack::new(settings).unwrap().with_pager(pager);
+    for card in [None, Some(&card)] {
+        let error = slack.sync_card(&env.approval(), card).await.unwrap_err();
+        assert_ne!(error.operation, "page the on-call");
+        assert!(!error.so_far.is_some_and(|card| card.escalated));
+    }
+    assert_eq!(events(&stub).len(), 2);
+}

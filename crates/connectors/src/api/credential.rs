@@ -19,6 +19,18 @@ pub enum Credential {
 }
 
 impl Credential {
+    /// The texts that must not appear in an error message, although a reply may repeat them.
+    pub(super) fn secrets(&self) -> Vec<String> {
+        match self {
+            Self::Anonymous => Vec::new(),
+            Self::Basic { user, password } => {
+                let pair = format!("{user}:{}", password.expose_secret());
+                vec![BASE64_STANDARD.encode(pair), password.expose_secret().to_owned()]
+            }
+            Self::Bearer(token) => vec![token.expose_secret().to_owned()],
+        }
+    }
+
     /// The value of the `Authorization` header.
     pub(super) fn header(&self) -> Result<Option<HeaderValue>, Failure> {
         let text = match self {

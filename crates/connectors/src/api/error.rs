@@ -4,7 +4,7 @@
 //! protocol guarantees that.
 
 use domain::command::Certainty::{self, DidNotHappen, MayHaveHappened};
-use domain::{Failure, Millis};
+use domain::{Charge, Failure, Millis};
 
 use crate::http::outcome::{NO_REPLY, STATUS, UNREACHABLE};
 use crate::http::reply::Reply;
@@ -41,7 +41,7 @@ impl ApiError {
     /// The meaning of a response without a success status.
     pub(crate) fn from_status(reply: &Reply, is_write: bool, endpoint: &str) -> Self {
         let failure = |code: &str, what: &str| {
-            Failure::new(code, format!("{endpoint} answered {}{what}", reply.status))
+            Failure::new(code, format!("{endpoint} answered {}{what}{}", reply.status, reply.excerpt()))
         };
         let later = |failure: Failure, certainty: Certainty| Self::Retryable {
             failure,
@@ -69,6 +69,16 @@ impl ApiError {
     /// Whether the request may have had its effect.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self, Self::Retryable { certainty: MayHaveHappened, .. })
+    }
+
+    /// The error of an attempt with this cost.
+    pub(crate) fn charged(self, charge: Charge) -> Self {
+        match self {
+            Self::Retryable { failure, certainty, retry_after } => {
+                Self::Retryable { failure: failure.charged(charge), certainty, retry_after }
+            }
+            Self::Terminal(failure) => Self::Terminal(failure.charged(charge)),
+        }
     }
 
     pub(crate) fn is_not_found(&self) -> bool {
@@ -119,7 +129,11 @@ mod tests {
     fn classify(status: u16, header: Option<&'static str>, is_write: bool) -> (&'static str, String) {
         let headers = header.map(|name| (name.parse().unwrap(), "0".parse().unwrap()));
         let headers = headers.into_iter().collect();
-        let reply = Reply { status: StatusCode::from_u16(status).unwrap(), headers, body: Body::Unread };
+        let reply = Reply {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers,
+            body: Body::Excerpt(String::new()),
+        };
         match ApiError::from_status(&reply, is_write, "a/b") {
             ApiError::Terminal(failure) => ("terminal", failure.code),
             ApiError::Retryable { failure, certainty: DidNotHappen, .. } => ("did not happen", failure.code),

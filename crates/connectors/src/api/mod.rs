@@ -76,7 +76,8 @@ impl Api {
             Ok(Err(error)) => return Err(not_admitted(&place, &error)),
         };
         let is_write = request.is_write;
-        let route = Route { addresses, tls: &self.tls, deadline };
+        let secrets = self.credential.secrets();
+        let route = Route { addresses, tls: &self.tls, deadline, secrets: &secrets };
         let build = |client: &Client| self.build(client, url, request, authorization);
         answer(exchange::exchange(route, build).await, is_write, &place)
     }
@@ -185,7 +186,7 @@ fn read(reply: &Reply, is_write: bool, place: &str) -> Result<ApiResponse, ApiEr
         Body::Incomplete if !is_write => {
             return Err(ApiError::no_reply(is_write, place, "the reply was cut off"));
         }
-        Body::Incomplete | Body::Unread => Err("it was cut off".to_owned()),
+        Body::Incomplete | Body::Excerpt(_) => Err("it was cut off".to_owned()),
     };
     match value {
         Ok(value) => Ok(ApiResponse { status, value }),

@@ -41,8 +41,17 @@ impl DeclaredEffect {
         })
     }
 
-    pub(super) fn reversibility(&self) -> Reversibility {
-        if self.class.has_effect() { Reversibility::Compensable } else { Reversibility::NoEffect }
+    /// A second PUT or DELETE can set the resource again. What another method did, only a call that the workflow declares
+    /// can take back. A rollback is itself such a call.
+    pub(super) fn reversibility(&self, request: &Request, has_rollback: bool) -> Reversibility {
+        if !self.class.has_effect() {
+            return Reversibility::NoEffect;
+        }
+        if has_rollback || request.method.is_idempotent() {
+            return Reversibility::Compensable;
+        }
+        let why = format!("a {} without a `rollback` in the workflow cannot be taken back", request.method);
+        Reversibility::Irreversible(why)
     }
 }
 
@@ -62,7 +71,7 @@ fn class(given: Option<&str>, reads: bool) -> Result<EffectClass, Failure> {
     match given {
         None | Some("read_only") if reads => Ok(EffectClass::ReadOnly),
         None | Some("opaque") => Ok(EffectClass::Opaque),
-        // Policy does not see read-only calls, so a workflow must not declare a write as read-only.
+        // Policies usually allow reads, so a workflow must not declare a write as read-only.
         Some("read_only") => Err(invalid("`effect: read_only` is allowed for GET and HEAD only")),
         Some("native_key") => Ok(EffectClass::NativeKey),
         Some("compare_and_set") => Ok(EffectClass::CompareAndSet),
@@ -102,12 +111,17 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn declared_effect(mut with: Value) -> Result<DeclaredEffect, String> {
+    fn declared_effect(with: Value) -> Result<DeclaredEffect, String> {
+        declared_request(with).map(|(effect, _)| effect)
+    }
+
+    fn declared_request(mut with: Value) -> Result<(DeclaredEffect, Request), String> {
         with["url"] = json!("http://example.com/");
         let known = [super::super::request::FIELDS, FIELDS].concat();
         let mut fields = Fields::parse(with, &known).unwrap();
         let request = Request::take(&mut fields).unwrap();
-        DeclaredEffect::take(&mut fields, &request).map_err(|failure| failure.message)
+        let effect = DeclaredEffect::take(&mut fields, &request).map_err(|failure| failure.message)?;
+        Ok((effect, request))
     }
 
     fn class_of(with: Value) -> EffectClass {
@@ -168,12 +182,30 @@ mod tests {
     }
 
     #[test]
-    fn requests_with_an_effect_are_compensable() {
-        assert_eq!(declared_effect(json!({})).unwrap().reversibility(), Reversibility::NoEffect);
-        assert_eq!(
-            declared_effect(json!({"method": "POST"})).unwrap().reversibility(),
-            Reversibility::Compensable
-        );
+    fn post_without_rollback_cannot_be_taken_back() {
+        let reversibility = |with: Value, has_rollback| {
+            let (effect, request) = declared_request(with).unwrap();
+            effect.reversibility(&request, has_rollback)
+        };
+        assert_eq!(reversibility(json!({}), false), Reversibility::NoEffect);
+        for method in ["POST", "PATCH"] {
+            for effect in ["opaque", "native_key"] {
+                let with = json!({"method": method, "effect": effect});
+                let alone = reversibility(with.clone(), false);
+                assert!(
+                    matches!(alone, Reversibility::Irreversible(why) if why.starts_with("a P")),
+                    "{method}"
+                );
+                assert_eq!(reversibility(with, true), Reversibility::Compensable, "{method}");
+            }
+        }
+        for method in ["PUT", "DELETE"] {
+            assert_eq!(
+                reversibility(json!({"method": method}), false),
+                Reversibility::Compensable,
+                "{method}"
+            );
+        }
     }
 
     #[test]

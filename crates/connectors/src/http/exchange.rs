@@ -13,6 +13,9 @@ use reqwest::{Client, RequestBuilder, Response};
 use rustls::ClientConfig;
 use tokio::time::{Instant, timeout_at};
 
+use crate::trace::traced;
+
+use super::excerpt::{EXCERPT_BYTES_MAX, excerpt};
 use super::reply::{Body, Reply};
 
 /// Store larger replies in a file store and pass a reference.
@@ -20,6 +23,9 @@ pub(crate) const REPLY_BYTES_MAX: usize = 1024 * 1024;
 
 /// A host that takes longer to accept a connection counts as down.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// The status decides the outcome, so its body must not delay it for long.
+const EXCERPT_MAX: Duration = Duration::from_secs(2);
 
 /// How far a request got.
 #[derive(Debug)]
@@ -37,19 +43,21 @@ pub(crate) struct Route<'a> {
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) tls: &'a ClientConfig,
     pub(crate) deadline: Instant,
+    /// Values that must not appear in an error message, although the reply may repeat them.
+    pub(crate) secrets: &'a [String],
 }
 
 pub(crate) async fn exchange(
     route: Route<'_>,
     build: impl FnOnce(&Client) -> RequestBuilder + Send,
 ) -> Exchange {
-    let deadline = route.deadline;
+    let (deadline, secrets) = (route.deadline, route.secrets);
     let sending = match client(route) {
-        Ok(client) => build(&client).send(),
+        Ok(client) => traced(build(&client)).send(),
         Err(error) => return Exchange::NotSent(innermost(&error)),
     };
     match timeout_at(deadline, sending).await {
-        Ok(Ok(response)) => Exchange::Replied(read(response, deadline).await),
+        Ok(Ok(response)) => Exchange::Replied(read(response, deadline, secrets).await),
         // A builder error occurs before anything is sent, for example if two libraries disagree about a URL.
         Ok(Err(error)) if error.is_connect() || error.is_builder() => Exchange::NotSent(innermost(&error)),
         Ok(Err(error)) => Exchange::NoReply(innermost(&error)),
@@ -82,10 +90,27 @@ impl Resolve for Pinned {
     }
 }
 
-async fn read(response: Response, deadline: Instant) -> Reply {
+async fn read(response: Response, deadline: Instant, secrets: &[String]) -> Reply {
     let (status, headers) = (response.status(), response.headers().clone());
-    let body = if status.is_success() { read_body(response, deadline).await } else { Body::Unread };
+    let body = if status.is_success() {
+        read_body(response, deadline).await
+    } else {
+        let start = read_start(response, deadline.min(Instant::now() + EXCERPT_MAX)).await;
+        Body::Excerpt(excerpt(&start, secrets))
+    };
     Reply { status, headers, body }
+}
+
+/// The start of the body, as far as it arrives in time.
+async fn read_start(mut response: Response, until: Instant) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while bytes.len() < EXCERPT_BYTES_MAX {
+        match timeout_at(until, response.chunk()).await {
+            Ok(Ok(Some(chunk))) => bytes.extend_from_slice(&chunk),
+            Ok(Ok(None) | Err(_)) | Err(_) => break,
+        }
+    }
+    bytes
 }
 
 async fn read_body(mut response: Response, deadline: Instant) -> Body {
@@ -153,7 +178,7 @@ mod tests {
         let served = tokio::spawn(serve_once(listener));
         let url = format!("https://{host}:{}/", address.port());
         let deadline = Instant::now() + Duration::from_secs(20);
-        let route = Route { addresses: vec![address], tls: &client_tls(), deadline };
+        let route = Route { addresses: vec![address], tls: &client_tls(), deadline, secrets: &[] };
         (exchange(route, |client| client.get(url)).await, served.await.unwrap())
     }
 

@@ -37,7 +37,8 @@ const SECRET: &[&str] = &[
     "x-vault-token",
 ];
 
-/// Headers that the runtime sets: they frame the message, control the connection, or override the method or key.
+/// Headers that the runtime sets: they frame the message, control the connection, name the trace, or override the method or
+/// key.
 const OURS: &[&str] = &[
     "connection",
     "content-length",
@@ -49,6 +50,8 @@ const OURS: &[&str] = &[
     "proxy-authenticate",
     "proxy-connection",
     "te",
+    "traceparent",
+    "tracestate",
     "trailer",
     "transfer-encoding",
     "upgrade",
@@ -77,10 +80,11 @@ fn add(mut headers: Headers, (name, value): (String, String)) -> Result<Headers,
             "the value of header `{name}` contains a character other than visible ASCII"
         )));
     }
-    match headers.insert(name.clone(), value) {
-        Some(_) => Err(invalid(format!("the header `{name}` is set twice"))),
-        None => Ok(headers),
+    if headers.keys().any(|other| other.replace('_', "-") == name.replace('_', "-")) {
+        return Err(invalid(format!("the header `{name}` is set twice")));
     }
+    headers.insert(name, value);
+    Ok(headers)
 }
 
 /// Returns the name in lower case.
@@ -89,13 +93,15 @@ fn check_name(name: &str) -> Result<String, Failure> {
         .map_err(|_| invalid(format!("{name:?} is not a valid header name")))?
         .as_str()
         .to_owned();
-    if SECRET.contains(&name.as_str()) {
+    // Many servers read `X_Api_Key` as `X-Api-Key`.
+    let read_as = name.replace('_', "-");
+    if SECRET.contains(&read_as.as_str()) {
         return Err(invalid(format!(
             "the header `{name}` carries a credential; workflows must not contain credentials, \
              so use a tool whose credential is in the worker's configuration"
         )));
     }
-    if OURS.contains(&name.as_str()) {
+    if OURS.contains(&read_as.as_str()) {
         return Err(invalid(format!("the header `{name}` is set by the runtime and cannot be set here")));
     }
     Ok(name)
@@ -103,6 +109,8 @@ fn check_name(name: &str) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn checked(given: &[(&str, &str)]) -> Result<Headers, String> {
@@ -150,6 +158,7 @@ mod tests {
     #[test]
     fn same_header_in_two_spellings_is_rejected() {
         assert_eq!(checked(&[("X-A", "1"), ("x-a", "2")]).unwrap_err(), "the header `x-a` is set twice");
+        assert_eq!(checked(&[("X-A", "1"), ("x_a", "2")]).unwrap_err(), "the header `x_a` is set twice");
     }
 
     #[test]
@@ -158,5 +167,26 @@ mod tests {
         assert!(check(many).unwrap_err().message.starts_with("65 headers"));
         let long = vec![("x".to_owned(), "v".repeat(HEADERS_BYTES_MAX))];
         assert!(check(long).unwrap_err().message.contains("at most 16384"));
+    }
+
+    /// A spelling of `name` that a server may read as `name`: any case, and `_` for some hyphens.
+    fn spelled(name: &str, choices: &[(bool, bool)]) -> String {
+        let spell = |(c, (upper, underscore)): (char, &(bool, bool))| match c {
+            '-' if *underscore => '_',
+            c if *upper => c.to_ascii_uppercase(),
+            c => c,
+        };
+        name.chars().zip(choices.iter().cycle()).map(spell).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn forbidden_header_is_rejected_in_any_spelling(
+            name in prop::sample::select([SECRET, OURS].concat()),
+            choices in prop::collection::vec(any::<(bool, bool)>(), 32),
+        ) {
+            let name = spelled(name, &choices);
+            prop_assert!(checked(&[(&name, "x")]).is_err(), "{name}");
+        }
     }
 }

@@ -15,7 +15,7 @@
 //!
 //! # Effect classes
 //! Every request with an effect carries `Idempotency-Key`.
-//! * `read_only` (only GET and HEAD): the request changes nothing, so policy is not asked.
+//! * `read_only` (only GET and HEAD): the request changes nothing. Policy decides whether it may be sent.
 //! * `native_key`: the author states that the endpoint acts once for each `Idempotency-Key`.
 //! * `compare_and_set`: the request has a precondition that its own effect makes false. Prefer an entity tag:
 //!   `If-Unmodified-Since` has a resolution of one second and misses a second change within it.
@@ -31,12 +31,13 @@
 //! run out, the outcome is unknown and an operator decides.
 //!
 //! # Secrets and addresses
-//! Headers that carry credentials are rejected, and error messages contain only host and path. The query of a URL is
-//! part of the action and visible to approvers: do not put a secret there. [`guard`] decides which addresses a request
+//! Headers that carry credentials are rejected. Error messages contain host and path, and an [`excerpt`] of the reply. The
+//! query of a URL is part of the action and visible to approvers: do not put a secret there. [`guard`] decides which addresses a request
 //! may reach.
 
 pub mod address;
 mod effect;
+mod excerpt;
 pub(crate) mod exchange;
 pub mod guard;
 mod headers;
@@ -96,7 +97,8 @@ impl HttpRequest {
         };
         let class = call.action.class;
         let key = class.has_effect().then_some(&call.action.key);
-        let route = Route { addresses, tls: &self.tls, deadline };
+        let secrets = request.query_values();
+        let route = Route { addresses, tls: &self.tls, deadline, secrets: &secrets };
         outcome::classify(exchange::exchange(route, |client| request.build(client, key)).await, class, &place)
     }
 }
@@ -134,7 +136,7 @@ impl Tool for HttpRequest {
             .check(&request.url)
             .map_err(|refused| Failure::new(outcome::BLOCKED, refused.to_string()))?;
         let effect = DeclaredEffect::take(&mut fields, &request)?;
-        let reversibility = effect.reversibility();
+        let reversibility = effect.reversibility(&request, proposal.has_rollback || proposal.undo);
         let for_step = || IdempotencyKey::for_step(&self.name(), &proposal.run.run, proposal.step);
         let key = effect.key.unwrap_or_else(for_step);
         Ok(Action {
@@ -172,6 +174,7 @@ mod tests {
             run: &run,
             step: &StepId::new("order").unwrap(),
             undo,
+            has_rollback: false,
             fields: with,
             observed: None,
         })
@@ -188,7 +191,7 @@ mod tests {
     fn action_contains_every_default() {
         let action = propose(order(("body", json!({"sku": 1}))), false).unwrap();
         assert_eq!(action.class, EffectClass::NativeKey);
-        assert_eq!(action.reversibility, Reversibility::Compensable);
+        assert!(matches!(action.reversibility, Reversibility::Irreversible(_)));
         assert_eq!(action.target, "api.example.com/orders");
         assert_eq!(action.key.as_str(), "http.request:run-1:order");
         assert_eq!(action.key_retention, Some(Millis::hours(24)));

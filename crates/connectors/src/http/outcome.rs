@@ -38,7 +38,9 @@ pub(super) fn unreachable(place: &str, why: &str) -> ToolOutcome {
 
 fn replied(reply: &Reply, class: EffectClass, place: &str) -> ToolOutcome {
     use EffectClass::{CompareAndSet, NativeKey, ReadOnly};
-    let failure = |what: &str| Failure::new(STATUS, format!("{place} answered {}{what}", reply.status));
+    let failure = |what: &str| {
+        Failure::new(STATUS, format!("{place} answered {}{what}{}", reply.status, reply.excerpt()))
+    };
     match (reply.status.as_u16(), class) {
         (200..=299, _) => succeeded(reply, class, place),
         // The author sent a precondition, and the resource is unchanged.
@@ -79,7 +81,7 @@ fn succeeded(reply: &Reply, class: EffectClass, place: &str) -> ToolOutcome {
             retry(class, MayHaveHappened, broken())
         }
         // The effect happened. Another attempt could not return the body.
-        (Body::Whole(_) | Body::TooLong | Body::Incomplete | Body::Unread, _) => {
+        (Body::Whole(_) | Body::TooLong | Body::Incomplete | Body::Excerpt(_), _) => {
             ToolOutcome::Done(reply.done())
         }
     }

@@ -32,8 +32,8 @@ pub(crate) enum Body {
     TooLong,
     /// Cut off, or not complete in time.
     Incomplete,
-    /// Not read, because the status is not a success.
-    Unread,
+    /// The start of a reply whose status is not a success, for the error message.
+    Excerpt(String),
 }
 
 impl Reply {
@@ -45,6 +45,14 @@ impl Reply {
     /// The result of the call, with as much of the reply as was read.
     pub(crate) fn done(&self) -> ToolResult {
         ToolResult { output: self.output(), response: self.metadata(), ..ToolResult::default() }
+    }
+
+    /// What an error reply says, to be appended to an error message.
+    pub(crate) fn excerpt(&self) -> String {
+        match &self.body {
+            Body::Excerpt(text) if !text.is_empty() => format!(": {text}"),
+            Body::Excerpt(_) | Body::Whole(_) | Body::TooLong | Body::Incomplete => String::new(),
+        }
     }
 
     fn output(&self) -> Value {
@@ -64,7 +72,7 @@ impl Reply {
     fn value(&self) -> Value {
         match &self.body {
             Body::Whole(bytes) if !bytes.is_empty() => value(bytes, self.header("content-type").as_deref()),
-            Body::Whole(_) | Body::TooLong | Body::Incomplete | Body::Unread => Value::Null,
+            Body::Whole(_) | Body::TooLong | Body::Incomplete | Body::Excerpt(_) => Value::Null,
         }
     }
 

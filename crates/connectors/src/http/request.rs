@@ -3,6 +3,7 @@
 //! The same parser reads a step's `with` and the fields of the proposed action, so only a request that could be
 //! proposed is ever sent.
 
+use domain::effect::ACTION_BYTES_MAX;
 use domain::{Failure, IdempotencyKey, Millis, json};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Method, RequestBuilder};
@@ -16,8 +17,8 @@ use super::headers::{self, Headers};
 /// Proxies and servers commonly accept this much.
 pub(super) const URL_BYTES_MAX: usize = 4 * 1024;
 
-/// Store larger bodies in a file store and send a reference.
-pub(super) const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// The body is part of the action, which approvers review. Store larger bodies in a file store and send a reference.
+pub(super) const BODY_BYTES_MAX: usize = ACTION_BYTES_MAX;
 
 pub(super) const TIMEOUT_DEFAULT: Millis = Millis::secs(20);
 
@@ -103,6 +104,14 @@ impl Request {
     /// Host and path. The query is left out because it may contain a secret.
     pub(super) fn target(&self) -> &str {
         &self.url[Position::BeforeHost..Position::AfterPath]
+    }
+
+    /// The values of the query, as they may appear in a reply.
+    pub(super) fn query_values(&self) -> Vec<String> {
+        let decoded = self.url.query_pairs().map(|(_, value)| value.into_owned());
+        let written = self.url.query().unwrap_or_default().split('&');
+        let written = written.filter_map(|pair| pair.split_once('=')).map(|(_, value)| value.to_owned());
+        decoded.chain(written).collect()
     }
 
     /// Host and path, shortened for error messages.

@@ -34,7 +34,7 @@ mod tests {
     fn parsed(headers: &[(&'static str, &'static str)]) -> Option<Millis> {
         let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
         let status = StatusCode::TOO_MANY_REQUESTS;
-        retry_after(&Reply { status, headers: headers.collect(), body: Body::Unread })
+        retry_after(&Reply { status, headers: headers.collect(), body: Body::Excerpt(String::new()) })
     }
 
     #[test]

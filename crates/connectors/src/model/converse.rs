@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use domain::{
-    Action, EffectClass, Failure, IdempotencyKey, ModelUsage, Reversibility, ToolName, json as strict,
+    Action, Charge, EffectClass, Failure, IdempotencyKey, ModelUsage, Reversibility, ToolName, json as strict,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -52,12 +52,18 @@ impl ProviderClient {
         let mut tokens = Tokens::default();
         let mut asked = 0;
         loop {
-            let reply = self.send(prompt, until).await?;
+            let sent = self.send(prompt, until).await;
+            // The earlier replies were billed.
+            let failed =
+                |error: ApiError| if asked == 0 { error } else { error.charged(self.charge(prompt, tokens)) };
+            let reply = sent.map_err(failed)?;
             tokens = tokens.and(reply.tokens);
             asked += 1;
             match output(prompt, &reply) {
                 Ok(output) => return Ok(self.done(prompt, &reply, tokens, output)),
-                Err(failure) if asked == ANSWERS_MAX => return Err(ApiError::Terminal(failure)),
+                Err(failure) if asked == ANSWERS_MAX => {
+                    return Err(ApiError::Terminal(failure).charged(self.charge(prompt, tokens)));
+                }
                 Err(_) => {}
             }
         }
@@ -75,13 +81,19 @@ impl ProviderClient {
         if cost.is_none() {
             response["cost"] = "unknown: no price is set for this model".into();
         }
-        let usage = Some(ModelUsage {
+        let Charge { cost_microusd, usage } = self.charge(prompt, tokens);
+        ToolResult { output, response, inverse: None, cost_microusd, usage }
+    }
+
+    fn charge(&self, prompt: &Prompt, tokens: Tokens) -> Charge {
+        let usage = ModelUsage {
             provider: prompt.provider.clone(),
             model: prompt.model.clone(),
             input_tokens: tokens.input,
             output_tokens: tokens.output,
-        });
-        ToolResult { output, response, inverse: None, cost_microusd: cost.unwrap_or_default(), usage }
+        };
+        let cost_microusd = tokens.cost(&self.prices, &prompt.model).unwrap_or_default();
+        Charge { cost_microusd, usage: Some(usage) }
     }
 }
 

@@ -49,6 +49,9 @@ pub(super) struct Change {
 struct DesiredState {
     record: Record,
     values: Values,
+    /// The values that the record must have before the update. A rollback names the values that its step wrote, so that
+    /// it does not overwrite a later change.
+    expected: Values,
 }
 
 impl Kind {
@@ -61,8 +64,13 @@ impl Kind {
 }
 
 fn update(with: Value) -> Result<DesiredState, Failure> {
-    let mut fields = Fields::parse(with, &["table", "sys_id", "fields"])?;
+    let mut fields = Fields::parse(with, &["table", "sys_id", "fields", "expected"])?;
     let record = Record::take(&mut fields)?;
+    let expected = match fields.take("expected") {
+        None | Some(Value::Null) => Values::default(),
+        Some(Value::Object(given)) => given.into_iter().map(desired_value).collect::<Result<_, _>>()?,
+        Some(_) => return Err(invalid("`expected` must be a map from column names to values")),
+    };
     let Some(Value::Object(given)) = fields.take("fields") else {
         return Err(invalid("`fields` must be a map from column names to values"));
     };
@@ -72,7 +80,10 @@ fn update(with: Value) -> Result<DesiredState, Failure> {
         many if many > FIELDS_MAX => {
             Err(invalid(format!("`fields` has {many} columns; at most {FIELDS_MAX} are allowed")))
         }
-        _ => Ok(DesiredState { record, values }),
+        _ if let Some(name) = expected.keys().find(|name| !values.contains_key(*name)) => {
+            Err(invalid(format!("`expected` names the column {name}, which is not in `fields`")))
+        }
+        _ => Ok(DesiredState { record, values, expected }),
     }
 }
 
@@ -85,7 +96,7 @@ fn assign(with: Value) -> Result<DesiredState, Failure> {
     if values.is_empty() {
         return Err(invalid("`assignment_group` or `assigned_to` is required"));
     }
-    Ok(DesiredState { record, values })
+    Ok(DesiredState { record, values, expected: Values::default() })
 }
 
 /// Checks a column and converts its value to a string, as the instance stores it.
@@ -140,6 +151,25 @@ impl CurrentState {
         let values = values.map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
         Some(Self { mod_count: found.get("mod_count")?.as_u64()?, values: values.collect::<Option<_>>()? })
     }
+}
+
+/// Fails if a field has neither the expected value nor the desired one: another user or program has changed it. The
+/// message names fields, not values.
+fn check_expected(desired: &DesiredState, current: &CurrentState) -> Result<(), Failure> {
+    let is_other = |(name, expected): &(&String, &String)| {
+        let current = current.values.get(*name);
+        current != Some(*expected) && current != desired.values.get(*name)
+    };
+    let changed: Vec<&str> =
+        desired.expected.iter().filter(is_other).map(|(name, _)| name.as_str()).collect();
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let (Record { table, sys_id }, changed) = (&desired.record, changed.join(", "));
+    let text = format!(
+        "the record {table}/{sys_id} no longer has the expected values of {changed}; nothing was written"
+    );
+    Err(Failure::new(CONFLICT, text))
 }
 
 /// The fields that the call changes. Without observed state, all of them.
@@ -242,6 +272,7 @@ fn written(action: &Action, desired: &DesiredState, expected: u64, result: &Valu
         ));
     }
     let mut done = done(action, desired, "written");
+    done.inverse = inverse(action, &desired.record, &current.values);
     let differs = |(name, value): &(&String, &String)| current.values.get(*name) != Some(*value);
     let other: Vec<&String> = desired.values.iter().filter(differs).map(|(name, _)| name).collect();
     if !other.is_empty() {
@@ -264,16 +295,18 @@ fn done(action: &Action, desired: &DesiredState, how: &str) -> ToolResult {
     ToolResult {
         output: json!({ "table": table, "sys_id": sys_id, "fields": desired.values }),
         response: json!({ "how": how, "changed": action.changes.len() }),
-        inverse: inverse(action, &desired.record),
+        inverse: inverse(action, &desired.record, &desired.values),
         ..ToolResult::default()
     }
 }
 
-/// Restores the values that the approver saw, in the changed fields only.
-fn inverse(action: &Action, record: &Record) -> Option<Value> {
+/// Restores the values that the approver saw, in the changed fields only, unless they changed again since.
+fn inverse(action: &Action, record: &Record, written: &Values) -> Option<Value> {
     let before = |change: &FieldChange| Some((change.field.clone(), change.before.clone()?));
     let fields: BTreeMap<_, _> = action.changes.iter().filter_map(before).collect();
-    let with = json!({ "table": record.table, "sys_id": record.sys_id, "fields": fields });
+    let expected: BTreeMap<_, _> = written.iter().filter(|(name, _)| fields.contains_key(*name)).collect();
+    let with =
+        json!({ "table": record.table, "sys_id": record.sys_id, "fields": fields, "expected": expected });
     (!fields.is_empty()).then(|| json!({ "tool": UPDATE, "with": with }))
 }
 
@@ -300,6 +333,9 @@ impl Tool for Change {
     fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
         let desired = self.kind.desired(request.fields)?;
         let current = request.observed.and_then(CurrentState::from_observed);
+        if let Some(current) = &current {
+            check_expected(&desired, current)?;
+        }
         let expected = current.as_ref().map(|current| current.mod_count);
         let changes = changes(&desired.values, current.as_ref());
         let key = self.key(&desired, expected)?;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use connectors::ToolOutcome;
 use domain::command::Certainty::{self, DidNotHappen, MayHaveHappened};
-use domain::{Action, Failure, Millis};
+use domain::{Action, Failure, Millis, TraceContext};
 use serde_json::{Value, json};
 use testkit::{HttpStub, StubEnding, StubReply};
 
@@ -282,4 +282,35 @@ async fn request_without_effect_has_no_key() {
 /// Only GET and HEAD can be read-only.
 fn method(effect: &str) -> &'static str {
     if effect == "read_only" { "GET" } else { "POST" }
+}
+
+#[tokio::test]
+async fn failure_shows_what_the_server_says() {
+    let body = r#"{"error": "sku 17 is unknown", "sent": "s3cret", "token": "hunter2"}"#;
+    for status in [400, 404, 422, 500] {
+        let server = HttpStub::answering(StubReply::json(status, body));
+        let (_, text) = classify(&call(&server, "native_key").await);
+        assert!(text.contains("sku 17 is unknown"), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn error_body_that_never_ends_does_not_delay_the_outcome() {
+    let endless = StubEnding::Repeat("x".to_owned(), Duration::from_millis(50));
+    let server = HttpStub::answering(StubReply::head(404).then(endless));
+    let asked = Instant::now();
+    assert_eq!(classify(&call(&server, "read_only").await).0, "terminal");
+    assert!(asked.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn request_names_the_trace_of_its_run() {
+    let server = answering(204);
+    let context: TraceContext = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
+    connectors::in_trace(context, call(&server, "read_only")).await;
+    call(&server, "read_only").await;
+    let sent: Vec<_> =
+        server.requests().iter().map(|request| request.header("traceparent").map(str::to_owned)).collect();
+    assert_eq!(sent, [Some(context.to_string()), None]);
 }

@@ -15,7 +15,14 @@ pub(crate) fn tool() -> &'static HttpRequest {
 }
 
 pub(crate) fn propose(tool: &dyn Tool, with: Value) -> Result<Action, Failure> {
-    tool.propose(ProposalRequest { run: &run(), step: &step(), undo: false, fields: with, observed: None })
+    tool.propose(ProposalRequest {
+        run: &run(),
+        step: &step(),
+        undo: false,
+        has_rollback: false,
+        fields: with,
+        observed: None,
+    })
 }
 
 /// A first attempt at `action`, with a minute left.

@@ -26,7 +26,14 @@ pub(crate) async fn propose_in(
     undo: bool,
 ) -> Result<Action, Failure> {
     let step = step();
-    let request = |observed| ProposalRequest { run, step: &step, undo, fields: with.clone(), observed };
+    let request = |observed| ProposalRequest {
+        run,
+        step: &step,
+        undo,
+        has_rollback: true,
+        fields: with.clone(),
+        observed,
+    };
     let observed = match tool.observe(&request(None)).await {
         Observed::NotNeeded => None,
         Observed::Found(found) => Some(found),

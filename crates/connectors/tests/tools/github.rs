@@ -163,7 +163,14 @@ async fn unobserved_action_is_never_performed() {
     ] {
         let (run, step, tool) = (run("run-1"), step(), tool(&tools, name));
         let action = tool
-            .propose(ProposalRequest { run: &run, step: &step, undo: false, fields, observed: None })
+            .propose(ProposalRequest {
+                run: &run,
+                step: &step,
+                undo: false,
+                has_rollback: false,
+                fields,
+                observed: None,
+            })
             .unwrap();
         let outcome = attempt(tool, &action, false).await;
         assert_eq!(

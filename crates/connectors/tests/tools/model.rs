@@ -139,6 +139,8 @@ async fn invalid_json_is_retried_once_and_both_count() {
     let outcome = ask(&stubborn, &with("bedrock", &json!({ "json": true }))).await;
     assert_eq!((classify(&outcome), failure(&outcome).0.code.as_str()), ("terminal", "MODEL_JSON"));
     assert_eq!(stubborn.requests().len(), 2);
+    let charge = failure(&outcome).0.charge.clone().unwrap();
+    assert_eq!((charge.cost_microusd, charge.usage.unwrap().output_tokens), (2 * 810, 60));
 }
 
 #[tokio::test]

@@ -41,6 +41,7 @@ fn error_names_the_missing_setting() {
             run: &run,
             step: &step,
             undo: false,
+            has_rollback: false,
             fields: json!({}),
             observed: None,
         };

@@ -168,7 +168,14 @@ async fn unobserved_update_is_never_performed() {
     let (run, step) = (run("run-1"), step());
     let fields = update(&json!({"state": "2"}));
     let action = tool
-        .propose(ProposalRequest { run: &run, step: &step, undo: false, fields, observed: None })
+        .propose(ProposalRequest {
+            run: &run,
+            step: &step,
+            undo: false,
+            has_rollback: false,
+            fields,
+            observed: None,
+        })
         .unwrap();
     assert_eq!(action.changes[0].before, None);
     assert_eq!(classify(&attempt(tool, &action, false).await), "terminal");
@@ -260,6 +267,29 @@ async fn token_works_and_wrong_credential_is_terminal() {
 }
 
 #[tokio::test]
+async fn recorded_inverse_does_not_overwrite_a_later_change() {
+    let (instance, tools) = instance().await;
+    let tool = tool(&tools, "servicenow.update");
+    let action = propose(tool, &update(&json!({ "state": "2", "urgency": "1" }))).await.unwrap();
+    let ToolOutcome::Done(done) = attempt(tool, &action, false).await else { panic!("not done") };
+    let inverse = done.inverse.unwrap()["with"].clone();
+
+    let other = propose(tool, &update(&json!({ "state": "6" }))).await.unwrap();
+    assert_eq!(classify(&attempt(tool, &other, false).await), "done");
+    let refused = propose(tool, &inverse).await.unwrap_err();
+    assert_eq!(refused.code, "CONFLICT");
+    assert!(refused.message.contains("state") && !refused.message.contains("urgency"), "{}", refused.message);
+    assert_eq!(instance.value("incident", INCIDENT, "state"), "6");
+
+    // A change to other fields does not matter, nor does a value that was restored already.
+    let back = propose(tool, &update(&json!({ "state": "2", "short_description": "other" }))).await.unwrap();
+    assert_eq!(classify(&attempt(tool, &back, false).await), "done");
+    let restores = propose(tool, &inverse).await.unwrap();
+    assert_eq!(classify(&attempt(tool, &restores, false).await), "done");
+    assert!(propose(tool, &inverse).await.unwrap().changes.is_empty());
+}
+
+#[tokio::test]
 async fn missing_record_is_terminal() {
     let (_instance, tools) = instance().await;
     let with = json!({ "table": "incident", "sys_id": "0".repeat(32), "fields": {"state": "2"}, });
@@ -273,7 +303,8 @@ async fn rate_limited_observe_returns_retry_after() {
     let (instance, tools) = instance().await;
     instance.faults().on_read(FakeFault::RateLimited { retry_after: "30".to_owned() });
     let (run, step, fields) = (run("run-1"), step(), update(&json!({"state": "2"})));
-    let request = ProposalRequest { run: &run, step: &step, undo: false, fields, observed: None };
+    let request =
+        ProposalRequest { run: &run, step: &step, undo: false, has_rollback: false, fields, observed: None };
     match tool(&tools, "servicenow.update").observe(&request).await {
         Observed::Retryable { retry_after, .. } => assert_eq!(retry_after, Some(Millis::secs(30))),
         other => panic!("{other:?}"),

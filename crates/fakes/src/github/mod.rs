@@ -2,7 +2,7 @@
 
 mod issue;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub use issue::{Comment, Issue};
 pub const TOKEN: &str = "gh-token-1";
 /// The only repository.
 pub const REPO: &str = "acme/shop";
-/// The number of the only issue, which has the label `bug`.
+/// The number of the first issue, which has the label `bug`.
 pub const ISSUE: u64 = 7;
 
 #[derive(Debug)]
@@ -37,7 +37,8 @@ pub struct GitHub {
 #[derive(Debug, Default)]
 struct GitHubState {
     issues: BTreeMap<u64, Issue>,
-    comments_ever: u64,
+    /// Every comment that was ever posted, deleted ones included.
+    posted: Vec<Comment>,
     requests: u32,
     writes: u32,
 }
@@ -73,6 +74,22 @@ impl GitHub {
 
     pub fn issue(&self, number: u64) -> Option<Issue> {
         self.state.lock().issues.get(&number).cloned()
+    }
+
+    /// Opens an issue with this number, without labels.
+    pub fn open_issue(&self, number: u64, title: &str) {
+        self.state.lock().issues.insert(number, Issue::new(title, &[]));
+    }
+
+    /// Every comment that was ever posted, deleted ones included, oldest first.
+    pub fn posted_comments(&self) -> Vec<Comment> {
+        self.state.lock().posted.clone()
+    }
+
+    /// The ids of the comments that exist.
+    pub fn comment_ids(&self) -> BTreeSet<u64> {
+        let state = self.state.lock();
+        state.issues.values().flat_map(|issue| &issue.comments).map(|comment| comment.id).collect()
     }
 
     /// Changes an issue as another user would.
@@ -229,10 +246,11 @@ async fn add_comment(
 ) -> Result<Response, ErrorReply> {
     let mut state = state.lock();
     state.authorise(&headers, &owner, &name)?;
-    let comment = Comment { id: state.comments_ever + 1_001, body: new.body };
+    let id = 1_001 + u64::try_from(state.posted.len()).unwrap_or(u64::MAX);
+    let comment = Comment { id, body: new.body };
     let shown = comment.to_json();
-    state.issue(number)?.comments.push(comment);
-    state.comments_ever += 1;
+    state.issue(number)?.comments.push(comment.clone());
+    state.posted.push(comment);
     state.writes += 1;
     Ok((StatusCode::CREATED, axum::Json(shown)).into_response())
 }

@@ -128,6 +128,11 @@ impl ServiceNow {
         self.instance.lock().tables.notes(sys_id)
     }
 
+    /// The work notes of all records, oldest first.
+    pub fn all_work_notes(&self) -> Vec<String> {
+        self.instance.lock().tables.all_notes()
+    }
+
     /// Changes a record as another user would.
     pub fn change(&self, table: &str, sys_id: &str, field: &str, value: &str) {
         let values = [(field.to_owned(), value.to_owned())].into();

@@ -22,6 +22,8 @@ pub(super) struct Tables {
     pub(super) protected: BTreeSet<String>,
     /// Seconds since the start of 2026; advances by one with every change.
     clock: u32,
+    /// The number of journal entries.
+    journaled: u32,
 }
 
 impl Tables {
@@ -72,6 +74,11 @@ impl Tables {
         self.all(JOURNAL).filter(ours).map(|entry| entry["value"].clone()).collect()
     }
 
+    pub(super) fn all_notes(&self) -> Vec<String> {
+        let notes = self.all(JOURNAL).filter(|entry| entry["element"] == "work_notes");
+        notes.map(|entry| entry["value"].clone()).collect()
+    }
+
     pub(super) fn accept(&mut self, sys_id: &str) {
         *self.accepted.entry(sys_id.to_owned()).or_default() += 1;
     }
@@ -113,7 +120,8 @@ impl Tables {
     }
 
     fn note(&mut self, table: &str, sys_id: &str, field: &str, value: &str) {
-        let id = format!("{:032x}", self.all(JOURNAL).count() + 1);
+        self.journaled += 1;
+        let id = format!("{:032x}", self.journaled);
         let entry = [
             ("sys_id", id.as_str()),
             ("name", table),

@@ -97,6 +97,7 @@ impl State {
             thread,
             text: text_of(body)?,
             blocks: body["blocks"].clone(),
+            metadata: body["metadata"].clone(),
             edits: 0,
         };
         self.messages.push(message);

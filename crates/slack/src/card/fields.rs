@@ -146,7 +146,10 @@ fn fields(action: &Action) -> Vec<Field<'_>> {
     let is_shown = |name: &str, value: &Value| {
         action.changes.iter().any(|change| change.after == *value && is_same(name, value, change))
     };
-    let missing = arguments.into_iter().filter(|(name, value)| !value.is_null() && !is_shown(name, value));
+    // A parameter of the tool that is null is absent. A null below it is data: in a merge patch it deletes a field.
+    let is_absent = |name: &str, value: &Value| value.is_null() && !name.contains('.');
+    let missing = arguments.into_iter();
+    let missing = missing.filter(|(name, value)| !is_absent(name, value) && !is_shown(name, value));
     fields.extend(missing.map(|(name, value)| Field::Argument { name, value }));
     fields
 }
@@ -166,7 +169,7 @@ fn flatten<'a>(path: &str, object: &'a Map<String, Value>, into: &mut Vec<(Strin
             if is_plain && !name.is_empty() { name.clone() } else { Value::from(name.as_str()).to_string() };
         let path = if path.is_empty() { name } else { format!("{path}.{name}") };
         match value {
-            Value::Object(object) => flatten(&path, object, into),
+            Value::Object(object) if !object.is_empty() => flatten(&path, object, into),
             value => into.push((path, value)),
         }
     }

@@ -222,12 +222,10 @@ fn history(approval: &Approval) -> Option<Value> {
 fn risk(approval: &Approval, room: &Room) -> Vec<(&'static str, String)> {
     let hash = ("Hash", approval.subject.hash().short());
     let Subject::Action { action, .. } = &approval.subject else { return vec![hash] };
-    vec![
-        ("Can it be undone?", text::reversibility(&action.reversibility, room.why)),
-        ("If interrupted", text::class(action.class).to_owned()),
-        ("Maximum cost", action.estimate_microusd.map_or("not metered".to_owned(), text::money)),
-        hash,
-    ]
+    let cost = action.estimate_microusd.map(|estimate| ("Maximum cost", text::money(estimate)));
+    let undo = ("Can it be undone?", text::reversibility(&action.reversibility, room.why));
+    let interrupted = ("If interrupted", text::class(action.class).to_owned());
+    [Some(undo), Some(interrupted), cost, Some(hash)].into_iter().flatten().collect()
 }
 
 fn times(approval: &Approval) -> String {

@@ -369,10 +369,18 @@ fn any_action() -> impl Strategy<Value = Action> {
     })
 }
 
-/// The values of an object at any depth.
+/// The values of an object at any depth, with null and empty objects.
 fn values(value: &Value) -> Vec<&Value> {
     match value {
-        Value::Object(fields) => fields.values().flat_map(values).collect(),
+        Value::Object(fields) if !fields.is_empty() => fields.values().flat_map(values).collect(),
+        value => vec![value],
+    }
+}
+
+/// The values of the arguments of an action. A null parameter of the tool itself is absent.
+fn arguments(fields: &Value) -> Vec<&Value> {
+    match fields {
+        Value::Object(fields) => fields.values().filter(|value| !value.is_null()).flat_map(values).collect(),
         Value::Null => Vec::new(),
         value => vec![value],
     }
@@ -385,12 +393,26 @@ fn expected_texts(action: &Action) -> Vec<String> {
         let before = change.before.iter().map(Value::to_string);
         before.chain([change.field.clone(), change.after.to_string()])
     });
-    let arguments = values(&action.fields).into_iter().map(Value::to_string);
+    let arguments = arguments(&action.fields).into_iter().map(Value::to_string);
     changes
         .chain(arguments)
         .chain([action.target.clone(), why.clone()])
         .map(|text| escape::line(&text, TextLimit::UNLIMITED))
         .collect()
+}
+
+#[test]
+fn card_shows_null_and_empty_objects() {
+    let fields = json!({
+        "method": "POST",
+        "body": { "query": { "match_all": {} }, "mfa_policy": null },
+        "timeout": null,
+    });
+    let card = whole(&render(&about(Action { fields, changes: Vec::new(), ..action() })));
+    for shown in ["body.query.match_all", "{}", "body.mfa_policy", "null"] {
+        assert!(card.contains(shown), "{shown}: {card}");
+    }
+    assert!(!card.contains("timeout"), "{card}");
 }
 
 proptest! {
@@ -443,4 +465,11 @@ fn reject_modal_carries_token_and_message() {
     let carried = view["private_metadata"].as_str().unwrap();
     assert_eq!(carried, format!("{token} C0123/1700000000.000100"));
     assert!(units(carried) <= 3_000);
+}
+
+#[test]
+fn cost_is_shown_only_if_the_action_has_one() {
+    let free = about(Action { estimate_microusd: None, ..action() });
+    assert!(!render(&free).to_string().contains("cost"));
+    assert!(render(&about(action())).to_string().contains("Maximum cost\\n$0.0123"));
 }

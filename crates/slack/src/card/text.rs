@@ -75,7 +75,7 @@ pub(super) fn reversibility(reversibility: &Reversibility, why_units_max: usize)
 /// What happens if the worker stops between the request and the reply.
 pub(super) fn class(class: EffectClass) -> &'static str {
     match class {
-        EffectClass::ReadOnly => "Safe to retry: it only reads",
+        EffectClass::Pure | EffectClass::ReadOnly => "Safe to retry: it only reads",
         EffectClass::NativeKey => {
             "Safe to retry: the external system ignores a second request with the same key"
         }

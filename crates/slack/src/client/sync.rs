@@ -27,10 +27,13 @@ impl Slack {
     }
 
     async fn sync_parts(&self, approval: &Approval, so_far: &mut Option<Card>) -> Result<Card, Failed> {
+        // The page does not depend on Slack. A repeated page is deduplicated.
+        let paged = self.page(approval, so_far.as_ref()).await;
         let card = self.present(approval, so_far.as_ref()).await?;
         *so_far = Some(card.clone());
         let card = self.remind(approval, card).await?;
         *so_far = Some(card.clone());
+        paged?;
         self.escalate(approval, card).await
     }
 
@@ -89,15 +92,23 @@ impl Slack {
         Ok(Card { reminders: approval.reminders, ..card })
     }
 
-    /// Pages the on-call, then posts the escalation. In this order a retry repeats only the page, which is deduplicated.
+    /// Pages the on-call, unless the escalation was posted.
+    async fn page(&self, approval: &Approval, card: Option<&Card>) -> Result<(), Failed> {
+        let overdue = approval.is_open() && approval.escalated_at.is_some();
+        match &self.pager {
+            Some(pager) if overdue && !card.is_some_and(|card| card.escalated) => {
+                pager.trigger(approval).await.map_err(|error| ("page the on-call", error))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Posts the escalation.
     async fn escalate(&self, approval: &Approval, card: Card) -> Result<Card, Failed> {
         if approval.escalated_at.is_none() || card.escalated {
             return Ok(card);
         }
         if approval.is_open() {
-            if let Some(pager) = &self.pager {
-                pager.trigger(approval).await.map_err(|error| ("page the on-call", error))?;
-            }
             let posted = self.post_in_thread(card::escalation(approval), &card).await;
             posted.map_err(|error| ("post the escalation", error))?;
         }
