@@ -3,25 +3,35 @@
 use std::future::Future;
 
 use domain::merkle::Position;
-use domain::{Digest, Evidence, RunKey, RunRecord};
+use domain::{Digest, Evidence, RunId, RunKey, RunRecord};
 
 use crate::error::StoreError;
 use crate::ledger::Write;
 
+/// The position of a run in the log with this name. The name is part of the origin of the log: two logs with one
+/// origin look like a forked log of one signer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogPosition {
+    /// The name of the log.
+    pub log: String,
+    /// The position of the run's entry.
+    pub position: Position,
+}
+
 /// The transparency log and the location of each run's evidence. Both are append-only. A store has one log, or one
 /// log for each tenant.
 pub trait Archive {
-    /// Whether each tenant has its own log. If so, the origin of the log must contain the tenant: two logs with one
-    /// origin look like a forked log of one signer.
-    const LOG_FOR_EACH_TENANT: bool;
+    /// The name of the bundle of `run`. A restored copy of a store gives other names to the bundles that it adds, if
+    /// the bundles of the original still exist.
+    fn bundle_name(&self, run: &RunId) -> String;
 
     /// Appends `leaf` as the entry of `run`. If the run already has an entry, returns the position of that entry
-    /// and appends nothing.
+    /// and appends nothing. The caller must check that the position holds `leaf`.
     fn append_log(
         &self,
         run: &RunKey,
         leaf: Digest,
-    ) -> impl Future<Output = Result<Position, StoreError>> + Send;
+    ) -> impl Future<Output = Result<LogPosition, StoreError>> + Send;
 
     /// Records the location of the evidence of `run`. `Superseded` if a location is already recorded.
     fn put_evidence(

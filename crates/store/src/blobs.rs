@@ -1,4 +1,4 @@
-//! Blobs: large payloads and evidence, addressed by the SHA-256 of their content.
+//! Blobs: large payloads, addressed by the SHA-256 of their content, and evidence bundles, each under a name.
 
 use std::future::Future;
 
@@ -14,20 +14,17 @@ pub enum BlobKind {
     /// A complete record that is too large for its item, typically a plan or a policy. Stored without expiry, like
     /// the item that points at it.
     Bodies,
-    /// Evidence bundles.
-    Evidence,
 }
 
 impl BlobKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Payloads, Self::Bodies, Self::Evidence];
+    pub const ALL: [Self; 2] = [Self::Payloads, Self::Bodies];
 
-    /// The name of the kind in keys and bucket names.
+    /// The name of the kind in keys.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Payloads => "payloads",
             Self::Bodies => "bodies",
-            Self::Evidence => "evidence",
         }
     }
 }
@@ -51,10 +48,25 @@ pub trait Blobs {
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> impl Future<Output = Result<Option<Vec<u8>>, StoreError>> + Send;
+
+    /// Stores an evidence bundle. A name is written once: if a bundle has it, returns that bundle and stores nothing.
+    fn put_bundle(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        bytes: Vec<u8>,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, StoreError>> + Send;
+
+    /// Reads an evidence bundle. `None` if the tenant has no such bundle.
+    fn bundle(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, StoreError>> + Send;
 }
 
 /// The reference to `bytes`.
-pub(crate) fn blob_ref(bytes: &[u8]) -> BlobRef {
+pub fn blob_ref(bytes: &[u8]) -> BlobRef {
     BlobRef { sha256: domain::Digest::of_bytes(bytes), bytes: bytes.len() as u64 }
 }
 

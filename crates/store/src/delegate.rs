@@ -67,6 +67,19 @@ macro_rules! delegate {
             blob: &$crate::domain::BlobRef
         ) -> Option<Vec<u8>>);
     };
+    (@put_bundle $f:ident) => {
+        $crate::delegate!(@method $f.put_bundle(
+            tenant: &$crate::domain::TenantId,
+            name: &str,
+            bytes: Vec<u8>
+        ) -> Option<Vec<u8>>);
+    };
+    (@bundle $f:ident) => {
+        $crate::delegate!(@method $f.bundle(
+            tenant: &$crate::domain::TenantId,
+            name: &str
+        ) -> Option<Vec<u8>>);
+    };
 
     (@method $field:ident.$method:ident($($arg:ident: $type:ty),*) -> $value:ty) => {
         async fn $method(&self, $($arg: $type),*) -> Result<$value, $crate::StoreError> {

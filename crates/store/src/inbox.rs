@@ -24,8 +24,8 @@ pub struct Reopen {
     pub was: InboxStatus,
     /// The number of attempts so far.
     pub tries: u32,
-    /// The new expiry of the entry.
-    pub keep_until: Timestamp,
+    /// When the sweep sends the message of the entry again.
+    pub due_at: Timestamp,
 }
 
 /// A scheduled workflow that is due.
@@ -40,14 +40,16 @@ pub struct DueSchedule {
 /// Inbox entries, and the workflows that a tenant has applied.
 pub trait Inbox {
     /// Stores an entry, unless there is one with its idempotency key (which determines the run id), with its proof,
-    /// or one that it [is a duplicate of](InboxEntry::is_duplicate_of). The entry, its proof and its dedupe key are
-    /// stored atomically. They expire after [`InboxEntry::expires_at`].
+    /// or one that it [is a duplicate of](InboxEntry::is_duplicate_of). Every stored entry has its proof and its dedupe
+    /// key; a store that fails in between leaves at most a proof, under which the same request is accepted later. A
+    /// pending entry is in the due index, and never expires. Others expire after [`InboxEntry::expires_at`].
     fn accept(&self, entry: InboxEntry) -> impl Future<Output = Result<Accepted, StoreError>> + Send;
 
     /// Reads the entry that may start `run`, strongly consistent.
     fn entry(&self, run: &RunKey) -> impl Future<Output = Result<Option<InboxEntry>, StoreError>> + Send;
 
-    /// Sets the status of a pending entry and its new expiry. `Superseded` if the entry is missing or not pending.
+    /// Sets the status of a pending entry and its expiry, and removes it from the due index. `Superseded` if the entry
+    /// is missing or not pending.
     fn set_status(
         &self,
         run: &RunKey,
@@ -57,6 +59,13 @@ pub trait Inbox {
 
     /// Returns an entry to `pending`. `Superseded` if its status is not `reopen.was`.
     fn reopen(&self, run: &RunKey, reopen: Reopen) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// Sets the due time of a pending entry. `Superseded` if the entry is missing or not pending.
+    fn postpone_entry(
+        &self,
+        run: &RunKey,
+        due_at: Timestamp,
+    ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// Applies a version of a workflow and stores it in the list of versions, atomically. `Superseded` if it does
     /// not [follow](AppliedWorkflow::follows) the current version. The schedule is due at `due`; if the trigger is

@@ -9,23 +9,22 @@ use std::time::Duration;
 
 use domain::audit::AuditEntry;
 use domain::chain::StoredEvent;
-use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
     ApiKey, AppliedWorkflow, Approval, ApprovalId, BlobRef, Card, ConcurrencyKey, Decision, Digest, Evidence,
     Fleet, IdempotencyKey, InboxEntry, InboxStatus, KeyId, Millis, Outgoing, Payload, Plan, QueueName,
-    Receipt, RunKey, RunRecord, RunStatus, SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp,
+    Receipt, RunId, RunKey, RunRecord, RunStatus, SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp,
     WorkerId, WorkerRecord, WorkflowName,
 };
 
 use crate::access::{Access, KeyPage};
-use crate::archive::Archive;
+use crate::archive::{Archive, LogPosition};
 use crate::audit::{AuditLog, AuditPage, AuditedWrite};
 use crate::cursor::PageQuery;
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, Governance, PolicyFiles};
 use crate::inbox::{Accepted, DueSchedule, Inbox, Reopen};
-use crate::ledger::{Admission, Holder, Ledger, RunPage, RunQuery, Waiter, Write};
+use crate::ledger::{Admission, Due, Holder, Ledger, RunPage, RunQuery, Waiter, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
 use crate::worker_registry::WorkerRegistry;
 use crate::{BlobKind, Blobs, Store};
@@ -114,9 +113,8 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
         plan(tenant: &TenantId, hash: &Digest) -> Option<Plan>;
         admit(admission: Admission) -> Write;
         holder(tenant: &TenantId, concurrency_key: &ConcurrencyKey) -> Option<Holder>;
-        enqueue_waiter(
-            tenant: &TenantId, concurrency_key: &ConcurrencyKey, current: Holder, next: Waiter
-        ) -> Write;
+        enqueue_waiter(tenant: &TenantId, concurrency_key: &ConcurrencyKey, waiter: Waiter) -> ();
+        remove_waiter(tenant: &TenantId, concurrency_key: &ConcurrencyKey, waiter: Waiter) -> ();
         load(run: &RunKey) -> Option<RunRecord>;
         input(run: &RunKey) -> Option<Payload>;
         step(run: &RunKey, seq: StepSeq, undo: bool) -> Option<StepRecord>;
@@ -127,8 +125,8 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
         displaced(run: &RunKey, key: &IdempotencyKey) -> Option<Receipt>;
         signal(run: &RunKey, id: &SignalId) -> Option<Signal>;
         runs(tenant: &TenantId, query: RunQuery) -> RunPage;
-        due_excluding(excluded: &BTreeSet<TenantId>, now: Timestamp, limit: u32) -> Vec<RunKey>;
-        tenants() -> Vec<TenantId>;
+        due_excluding(excluded: &BTreeSet<TenantId>, now: Timestamp, limit: u32) -> Vec<Due>;
+        tenants(after: Option<&TenantId>, limit: u32) -> Vec<TenantId>;
         flush(now: Timestamp, limit: u32) -> u32;
     }
 
@@ -159,6 +157,8 @@ impl<S: Store, I: Intercept> Blobs for Intercepted<S, I> {
     intercept! { "blobs":
         put_blob(kind: BlobKind, tenant: &TenantId, bytes: Vec<u8>) -> BlobRef;
         blob(kind: BlobKind, tenant: &TenantId, blob: &BlobRef) -> Option<Vec<u8>>;
+        put_bundle(tenant: &TenantId, name: &str, bytes: Vec<u8>) -> Option<Vec<u8>>;
+        bundle(tenant: &TenantId, name: &str) -> Option<Vec<u8>>;
     }
 }
 
@@ -204,10 +204,12 @@ impl<S: Store, I: Intercept> WorkerRegistry for Intercepted<S, I> {
 }
 
 impl<S: Store, I: Intercept> Archive for Intercepted<S, I> {
-    const LOG_FOR_EACH_TENANT: bool = S::LOG_FOR_EACH_TENANT;
+    fn bundle_name(&self, run: &RunId) -> String {
+        self.store.bundle_name(run)
+    }
 
     intercept! { "archive":
-        append_log(run: &RunKey, leaf: Digest) -> Position;
+        append_log(run: &RunKey, leaf: Digest) -> LogPosition;
         put_evidence(run: &RunKey, evidence: Evidence) -> Write;
         load_with_evidence(run: &RunKey) -> Option<(RunRecord, Option<Evidence>)>;
         evidence(run: &RunKey) -> Option<Evidence>;
@@ -220,6 +222,7 @@ impl<S: Store, I: Intercept> Inbox for Intercepted<S, I> {
         entry(run: &RunKey) -> Option<InboxEntry>;
         set_status(run: &RunKey, status: InboxStatus, forget_at: Timestamp) -> Write;
         reopen(run: &RunKey, reopen: Reopen) -> Write;
+        postpone_entry(run: &RunKey, due_at: Timestamp) -> Write;
         apply(applied: AppliedWorkflow, due: Option<Timestamp>) -> Write;
         due_schedules(now: Timestamp, limit: u32) -> Vec<DueSchedule>;
         reschedule(due: &DueSchedule, to: Option<Timestamp>) -> Write;

@@ -10,8 +10,6 @@ use domain::{
     RunKey, RunRecord, RunStatus, SignalId, StepRecord, StepSeq, TenantId, Timestamp,
 };
 
-use serde::{Deserialize, Serialize};
-
 use crate::cursor::Cursor;
 use crate::error::StoreError;
 
@@ -49,19 +47,37 @@ pub struct Hold {
 pub struct Holder {
     /// The run that acquired the key last.
     pub run: RunId,
-    /// The first waiter, if there is one.
+    /// The first waiter.
     pub next: Option<Waiter>,
 }
 
-/// A run that waits for a concurrency key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A pending inbox entry in the wait queue of a concurrency key. Wait queues are ordered by `since`, then by `run`.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiter {
     /// The run that will be started when the key is free.
     pub run: RunId,
     /// The time at which it began to wait.
     pub since: Timestamp,
-    /// The time at which it last checked the key.
-    pub seen: Timestamp,
+    /// The time at which it was woken because the key is free.
+    pub woken: Option<Timestamp>,
+}
+
+/// An entry of the due index.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Due {
+    /// A run that can advance.
+    Run(RunKey),
+    /// A pending inbox entry, under the run that it may start.
+    Entry(RunKey),
+}
+
+impl Due {
+    /// The run, or the run that the inbox entry may start.
+    pub fn run(&self) -> &RunKey {
+        match self {
+            Self::Run(run) | Self::Entry(run) => run,
+        }
+    }
 }
 
 /// Lists are ordered by commit time, and queries filter by admission time. The two differ by the duration of a
@@ -142,15 +158,21 @@ pub trait Ledger {
         concurrency_key: &ConcurrencyKey,
     ) -> impl Future<Output = Result<Option<Holder>, StoreError>> + Send;
 
-    /// Sets the first waiter for a concurrency key. `Superseded` if the stored holder and waiter are not equal to
-    /// `current`. A run that acquires the key clears the waiter.
+    /// Adds a waiter to the wait queue of a concurrency key, or replaces the one with the same run and `since`.
     fn enqueue_waiter(
         &self,
         tenant: &TenantId,
         concurrency_key: &ConcurrencyKey,
-        current: Holder,
-        next: Waiter,
-    ) -> impl Future<Output = Result<Write, StoreError>> + Send;
+        waiter: Waiter,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Removes a waiter from the wait queue of a concurrency key, if it is there.
+    fn remove_waiter(
+        &self,
+        tenant: &TenantId,
+        concurrency_key: &ConcurrencyKey,
+        waiter: Waiter,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Commits a decision about a run. Atomic: the record, the events, the step records, the receipts, the receipts
     /// that they displace, the signals and the approval requests are all stored, or none is. After a commit, its
@@ -222,26 +244,27 @@ pub trait Ledger {
         query: RunQuery,
     ) -> impl Future<Output = Result<RunPage, StoreError>> + Send;
 
-    /// Runs whose due time has passed, longest overdue first, from the due index. The result is a list of
-    /// candidates: read the record of each run before acting on it.
-    fn due(
-        &self,
-        now: Timestamp,
-        limit: u32,
-    ) -> impl Future<Output = Result<Vec<RunKey>, StoreError>> + Send {
+    /// Runs and pending inbox entries whose due time has passed, longest overdue first, from the due index. The result
+    /// is a list of candidates: read each run or entry before acting on it.
+    fn due(&self, now: Timestamp, limit: u32) -> impl Future<Output = Result<Vec<Due>, StoreError>> + Send {
         self.due_excluding(&NO_TENANTS, now, limit)
     }
 
-    /// The same without the runs of `excluded` tenants, which do not count towards `limit`.
+    /// The same without `excluded` tenants, which do not count towards `limit`.
     fn due_excluding(
         &self,
         excluded: &BTreeSet<TenantId>,
         now: Timestamp,
         limit: u32,
-    ) -> impl Future<Output = Result<Vec<RunKey>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<Due>, StoreError>> + Send;
 
-    /// The tenants with unfinished runs, from an index. May include tenants whose runs have all finished.
-    fn tenants(&self) -> impl Future<Output = Result<Vec<TenantId>, StoreError>> + Send;
+    /// The first `limit` tenants after `after` that have unfinished runs, in order, from an index. May include tenants
+    /// whose runs have all finished.
+    fn tenants(
+        &self,
+        after: Option<&TenantId>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<TenantId>, StoreError>> + Send;
 
     /// Sends messages that a process committed but did not send, because it died or the queue was unavailable: at
     /// most `limit`. Returns the number sent. Returns 0 if the store sends messages as part of its commits.

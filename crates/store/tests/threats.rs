@@ -84,6 +84,7 @@ impl Run {
         let verdict = ledger::verdict(Ruling::NeedsApproval(ApprovalRequirement::default()));
         let claim = Claim {
             owner: worker(),
+            departed: Vec::new(),
             assessment: Some(Assessment { verdict, observed: Some(large()) }),
             ..ledger::claim_of(action(key), Ruling::Allow)
         };

@@ -187,9 +187,9 @@ locals {
         resources = ["${var.payloads.arn}/*"]
       },
       {
-        # The worker only writes evidence. The server reads it.
+        # The worker reads the bundle of a run that has one already, and compares it with the bundle that it built.
         sid       = "WriteEvidence"
-        actions   = ["s3:PutObject", "s3:PutObjectRetention"]
+        actions   = ["s3:GetObject", "s3:PutObject", "s3:PutObjectRetention"]
         resources = ["${var.evidence.arn}/*"]
       },
       {

@@ -67,10 +67,7 @@ async fn a_blob_of_one_tenant_is_not_found_under_another<S: Store>(store: Arc<S>
 }
 
 async fn blob_is_found_only_under_its_kind<S: Store>(store: Arc<S>) {
-    let blob = store.put_blob(BlobKind::Evidence, &tenant("acme"), b"proof".to_vec()).await.unwrap();
+    let blob = store.put_blob(BlobKind::Bodies, &tenant("acme"), b"proof".to_vec()).await.unwrap();
     assert_eq!(store.blob(BlobKind::Payloads, &tenant("acme"), &blob).await.unwrap(), None);
-    assert_eq!(
-        store.blob(BlobKind::Evidence, &tenant("acme"), &blob).await.unwrap(),
-        Some(b"proof".to_vec())
-    );
+    assert_eq!(store.blob(BlobKind::Bodies, &tenant("acme"), &blob).await.unwrap(), Some(b"proof".to_vec()));
 }

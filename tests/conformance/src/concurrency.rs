@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use domain::command::Cancel;
-use domain::{ConcurrencyKey, ConcurrencyScope, RunId};
-use store::{Admission, Hold, Holder, Store, StoreError, Waiter, Write};
+use domain::{ConcurrencyKey, ConcurrencyScope, Millis, RunId};
+use store::{Admission, Hold, Store, StoreError, Waiter, Write};
 
 use crate::fixtures::{LedgerRun as Run, NOON, admission, calls, messages, tenant};
 
@@ -15,7 +15,7 @@ cases![
     existing_run_takes_no_concurrency_key,
     one_of_many_concurrent_runs_gets_the_key,
     concurrency_keys_are_scoped_to_the_tenant,
-    waiter_is_stored_until_the_key_is_taken,
+    first_waiter_is_found_until_it_is_removed,
 ];
 
 /// As many triggers as one incident may cause at once.
@@ -117,23 +117,31 @@ async fn concurrency_keys_are_scoped_to_the_tenant<S: Store>(store: Arc<S>) {
     assert_ne!(holder(&*store, "acme").await, holder(&*store, "umbrella").await);
 }
 
-async fn waiter_is_stored_until_the_key_is_taken<S: Store>(store: Arc<S>) {
+async fn first_waiter_is_found_until_it_is_removed<S: Store>(store: Arc<S>) {
     let (acme, concurrency_key) = (tenant("acme"), concurrency_key("acme"));
-    let waiter = |name: &str| Waiter { run: name.parse().unwrap(), since: NOON, seen: NOON };
     let first = admission_with_key("acme", "first", None);
-    let free = Holder { run: run_of(&first), next: None };
-    let enqueue_waiter =
-        |current: &Holder, name| store.enqueue_waiter(&acme, &concurrency_key, current.clone(), waiter(name));
-    assert_eq!(enqueue_waiter(&free, "second").await.unwrap(), Write::Superseded);
     store.admit(first.clone()).await.unwrap();
-    assert_eq!(enqueue_waiter(&free, "second").await.unwrap(), Write::Committed);
-    assert_eq!(enqueue_waiter(&free, "third").await.unwrap(), Write::Superseded);
-    let current = Holder { next: Some(waiter("second")), ..free };
-    assert_eq!(store.holder(&acme, &concurrency_key).await.unwrap().as_ref(), Some(&current));
-    assert_eq!(enqueue_waiter(&current, "third").await.unwrap(), Write::Committed);
+    let waiter =
+        |name: &str, after| Waiter { run: name.parse().unwrap(), since: NOON + Millis(after), woken: None };
+    let (second, third, fourth) = (waiter("b", 1), waiter("c", 1), waiter("a", 2));
+    let next = async || store.holder(&acme, &concurrency_key).await.unwrap().unwrap().next;
+    assert_eq!(next().await, None);
+    for waiter in [&fourth, &third, &second, &third] {
+        store.enqueue_waiter(&acme, &concurrency_key, waiter.clone()).await.unwrap();
+    }
+    assert_eq!(next().await.as_ref(), Some(&second));
+    let woken = Waiter { woken: Some(NOON), ..second.clone() };
+    store.enqueue_waiter(&acme, &concurrency_key, woken.clone()).await.unwrap();
+    assert_eq!(next().await, Some(woken));
 
+    // The wait queue outlives a change of the holder.
     let taker = admission_with_key("acme", "second", Some(&run_of(&first)));
     assert_eq!(store.admit(taker.clone()).await.unwrap(), Write::Committed);
-    let current = Holder { run: run_of(&taker), next: None };
-    assert_eq!(store.holder(&acme, &concurrency_key).await.unwrap(), Some(current));
+    assert_eq!(holder(&*store, "acme").await, Some(run_of(&taker)));
+    for (gone, left) in [(second, Some(third.clone())), (third, Some(fourth.clone())), (fourth, None)] {
+        for _ in 0..2 {
+            store.remove_waiter(&acme, &concurrency_key, gone.clone()).await.unwrap();
+            assert_eq!(next().await, left);
+        }
+    }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use domain::command::{Cancel, ClaimResult, Nudge, Pause, Resume, VoteResult};
 use domain::{
-    ApprovalStatus, Card, Cause, Digest, DispatchStop, Fleet, Initiator, Job, Millis, QueueName, Tenant,
+    Approval, ApprovalStatus, Card, Cause, Digest, DispatchStop, Fleet, Initiator, Job, Millis, QueueName,
+    Tenant,
 };
 use store::{Cursor, PageQuery, Store, Write};
 
@@ -69,11 +70,16 @@ async fn both_switches_are_read_together<S: Store>(store: Arc<S>) {
 }
 
 async fn tenants_with_active_runs_are_listed<S: Store>(store: Arc<S>) {
-    assert_eq!(store.tenants().await.unwrap(), []);
+    assert_eq!(store.tenants(None, 10).await.unwrap(), []);
     for (owner, request) in [("umbrella", "a"), ("acme", "b"), ("acme", "c")] {
         Run::start(&*store, owner, request, &calls(1)).await;
     }
-    assert_eq!(store.tenants().await.unwrap(), [tenant("acme"), tenant("umbrella")]);
+    assert_eq!(store.tenants(None, 10).await.unwrap(), [tenant("acme"), tenant("umbrella")]);
+    let page = async |after: &str, limit| store.tenants(Some(&tenant(after)), limit).await.unwrap();
+    assert_eq!(store.tenants(None, 1).await.unwrap(), [tenant("acme")]);
+    assert_eq!(page("acme", 1).await, [tenant("umbrella")]);
+    assert_eq!(page("b", 10).await, [tenant("umbrella")]);
+    assert_eq!(page("umbrella", 10).await, []);
 }
 
 async fn tenant_with_only_paused_runs_is_listed<S: Store>(store: Arc<S>) {
@@ -84,11 +90,11 @@ async fn tenant_with_only_paused_runs_is_listed<S: Store>(store: Arc<S>) {
         paused.push(run);
     }
     let both = [tenant("acme"), tenant("umbrella")];
-    assert_eq!(store.tenants().await.unwrap(), both);
+    assert_eq!(store.tenants(None, 10).await.unwrap(), both);
     for run in &mut paused {
         run.commit(&*store, Resume { reason: "seen".to_owned() }).await;
     }
-    assert_eq!(store.tenants().await.unwrap(), both, "after the runs are resumed");
+    assert_eq!(store.tenants(None, 10).await.unwrap(), both, "after the runs are resumed");
 }
 
 async fn run_awaiting_approval<S: Store>(store: &S, request: &str) -> Run {
@@ -189,7 +195,8 @@ async fn changed_approval_sends_a_notification<S: Store>(store: Arc<S>) {
     let (hidden, wait) = (Millis::secs(30), Duration::from_secs(5));
     let received = store.receive(QueueName::Decisions, 10, hidden, wait).await.unwrap();
     let jobs: Vec<_> = received.into_iter().map(|delivery| delivery.job).collect();
-    assert!(jobs.contains(&Job::NotifyApproval(run.approval.unwrap().id)), "{jobs:?}");
+    let Approval { id: approval, revision, .. } = run.approval.unwrap();
+    assert!(jobs.contains(&Job::NotifyApproval { approval, revision }), "{jobs:?}");
 }
 
 async fn stale_write_does_not_replace_tenant_settings<S: Store>(store: Arc<S>) {

@@ -69,7 +69,7 @@ async fn chain_is_read_in_pages<S: Store>(store: Arc<S>) {
 async fn rolled_back<S: Store>(store: &S) -> Run {
     let mut run = Run::start(store, "acme", "request", &calls(2)).await;
     run.work(store, "effect", json!("done")).await;
-    run.commit(store, RollBack { reason: "a mistake".to_owned() }).await;
+    run.commit(store, RollBack { reason: "a mistake".to_owned(), down_to: None }).await;
     let grant = granted(run.commit(store, claim("undo-effect", None)).await);
     run.commit(store, finish(grant, json!("undone"))).await;
     run

@@ -1,9 +1,10 @@
 //! The inbox: an event is stored once and processed once.
 
+use std::collections::BTreeSet;
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use domain::inbox::{DEDUPE_TTL, DUPLICATE_WITHIN};
+use domain::inbox::{DEDUPE_TTL, DUPLICATE_WITHIN, START_DUE_AFTER};
 use domain::payload::Fingerprint;
 use domain::plan::{Schedule, TriggeredBy};
 use domain::{
@@ -11,7 +12,7 @@ use domain::{
     Source, Timestamp,
 };
 use serde_json::json;
-use store::{Accepted, Clock as _, DueSchedule, Reopen, Store, SystemClock, Write};
+use store::{Accepted, Clock as _, Due, DueSchedule, Reopen, Store, SystemClock, Write};
 
 use crate::fixtures::{NOON, tenant};
 
@@ -25,6 +26,8 @@ cases![
     same_dedupe_key_returns_the_first_entry,
     one_of_many_concurrent_duplicates_is_new,
     inbox_status_is_set_once,
+    pending_entry_is_due_until_it_is_processed,
+    pending_entry_never_expires,
     rejected_entry_is_reopened_once_per_rejection,
     later_workflow_version_replaces_an_earlier_one,
     due_schedule_is_found_and_advances_once,
@@ -189,11 +192,52 @@ async fn inbox_status_is_set_once<S: Store>(store: Arc<S>) {
     assert_eq!(known(store.accept(received).await.unwrap()).status, InboxStatus::Started);
 }
 
+async fn pending_entry_is_due_until_it_is_processed<S: Store>(store: Arc<S>) {
+    let received = entry("acme", "sn:1", "proof");
+    store.accept(received.clone()).await.unwrap();
+    let due_at = received.at + START_DUE_AFTER;
+    let due = async |at| store.due(at, 10).await.unwrap();
+    assert_eq!(due(due_at.earlier(Millis(1))).await, []);
+    assert_eq!(due(due_at).await, [Due::Entry(received.run.clone())]);
+    let others = BTreeSet::from([tenant("acme")]);
+    assert_eq!(store.due_excluding(&others, due_at, 10).await.unwrap(), []);
+
+    let postpone = async |to| store.postpone_entry(&received.run, to).await.unwrap();
+    let later_on = due_at + Millis::mins(1);
+    assert_eq!(postpone(later_on).await, Write::Committed);
+    assert_eq!((due(due_at).await.len(), due(later_on).await.len()), (0, 1));
+    let refused = InboxStatus::rejected("two workflows want it", NOON);
+    store.set_status(&received.run, refused.clone(), later()).await.unwrap();
+    assert_eq!(due(later_on).await, []);
+    assert_eq!(postpone(later_on).await, Write::Superseded);
+
+    store.reopen(&received.run, Reopen { was: refused, tries: 1, due_at }).await.unwrap();
+    assert_eq!(due(due_at).await, [Due::Entry(received.run)]);
+}
+
+/// However long it waits, the first delivery is known, and other deliveries do not delete it.
+async fn pending_entry_never_expires<S: Store>(store: Arc<S>) {
+    let years_ago = SystemClock.now().earlier(Millis::hours(3 * 365 * 24));
+    let first = InboxEntry { at: years_ago, ..entry("acme", "sn:1", "proof") };
+    store.accept(first.clone()).await.unwrap();
+    for number in 2..20 {
+        store.accept(entry("acme", &format!("sn:{number}"), &format!("proof-{number}"))).await.unwrap();
+    }
+    let again = InboxEntry { at: SystemClock.now(), ..first.clone() };
+    assert_eq!(known(store.accept(again).await.unwrap()), first);
+
+    let refused = InboxStatus::rejected("two workflows want it", NOON);
+    store.set_status(&first.run, refused.clone(), years_ago).await.unwrap();
+    store.reopen(&first.run, Reopen { was: refused, tries: 0, due_at: NOON }).await.unwrap();
+    store.accept(entry("acme", "sn:20", "proof-20")).await.unwrap();
+    assert_eq!(store.entry(&first.run).await.unwrap(), Some(first));
+}
+
 async fn rejected_entry_is_reopened_once_per_rejection<S: Store>(store: Arc<S>) {
     let received = entry("acme", "sn:1", "proof");
     store.accept(received.clone()).await.unwrap();
     let refused = InboxStatus::rejected("two workflows want it", NOON);
-    let again = Reopen { was: refused.clone(), tries: 1, keep_until: later() };
+    let again = Reopen { was: refused.clone(), tries: 1, due_at: later() };
     assert_eq!(store.reopen(&received.run, again.clone()).await.unwrap(), Write::Superseded);
     store.set_status(&received.run, refused.clone(), later()).await.unwrap();
     assert_eq!(known(store.accept(received.clone()).await.unwrap()).status, refused);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use domain::command::{Cancel, Pause};
 use domain::record::ORPHANED_AFTER;
-use domain::{Millis, RunId, RunKey, RunRecord, RunStatus, Timestamp};
-use store::{Clock as _, Cursor, RunPage, RunQuery, Store, SystemClock, Write};
+use domain::{Millis, RunId, RunRecord, RunStatus, Timestamp};
+use store::{Clock as _, Cursor, Due, RunPage, RunQuery, Store, SystemClock, Write};
 
 use crate::fixtures::{LedgerRun as Run, NOON, calls, claim, tenant};
 
@@ -37,11 +37,11 @@ fn afternoon() -> Timestamp {
 async fn only_due_runs_are_found<S: Store>(store: Arc<S>) {
     let run = Run::start(&*store, "acme", "request", &calls(1)).await;
     assert!(store.due(Timestamp(afternoon().0 - 1), 10).await.unwrap().is_empty());
-    assert_eq!(store.due(afternoon(), 10).await.unwrap(), [run.key().clone()]);
+    assert_eq!(store.due(afternoon(), 10).await.unwrap(), [Due::Run(run.key().clone())]);
 }
 
 /// Three runs of two tenants, due in another order than they were started in.
-async fn overdue<S: Store>(store: &S) -> Vec<RunKey> {
+async fn overdue<S: Store>(store: &S) -> Vec<Due> {
     let mut runs = Vec::new();
     for (owner, request, hours) in [("acme", "a", 2), ("umbrella", "b", 3), ("acme", "c", 1)] {
         let run = Run::start(store, owner, request, &calls(1)).await;
@@ -50,7 +50,7 @@ async fn overdue<S: Store>(store: &S) -> Vec<RunKey> {
         runs.push((hours, run.key().clone()));
     }
     runs.sort();
-    runs.into_iter().map(|(_, key)| key).collect()
+    runs.into_iter().map(|(_, key)| Due::Run(key)).collect()
 }
 
 async fn longest_overdue_runs_come_first<S: Store>(store: Arc<S>) {
@@ -66,10 +66,11 @@ async fn due_respects_its_limit<S: Store>(store: Arc<S>) {
 async fn due_skips_excluded_tenants_before_its_limit<S: Store>(store: Arc<S>) {
     let expected = overdue(&*store).await;
     let then = NOON + Millis::hours(9);
-    let of_others = |but: &str| expected.iter().filter(|run| run.tenant != tenant(but)).cloned().collect();
+    let of_others =
+        |but: &str| expected.iter().filter(|due| due.run().tenant != tenant(but)).cloned().collect();
     for but in ["acme", "umbrella", "initech"] {
         let found = store.due_excluding(&BTreeSet::from([tenant(but)]), then, 10).await.unwrap();
-        let others: Vec<RunKey> = of_others(but);
+        let others: Vec<Due> = of_others(but);
         assert_eq!(found, others, "excluding {but}");
     }
     let found = store.due_excluding(&BTreeSet::from([tenant("acme")]), then, 1).await.unwrap();
@@ -91,7 +92,7 @@ async fn run_is_found_at_its_new_due_time<S: Store>(store: Arc<S>) {
     let (decision, _) = run.decide_at(NOON + Millis::hours(1), claim("effect", None));
     store.commit(decision).await.unwrap();
     assert!(store.due(afternoon(), 10).await.unwrap().is_empty());
-    assert_eq!(store.due(afternoon() + Millis::hours(1), 10).await.unwrap(), [run.key().clone()]);
+    assert_eq!(store.due(afternoon() + Millis::hours(1), 10).await.unwrap(), [Due::Run(run.key().clone())]);
 }
 
 fn query(status: Option<RunStatus>, before: Option<Cursor>, limit: u32) -> RunQuery {

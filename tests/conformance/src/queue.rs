@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::command::{Cancel, Certainty, Pause, Resume, Retry};
-use domain::{Failure, Job, Millis, Outgoing, QueueName, RunId, RunKey, TraceContext};
+use domain::{Approval, Failure, Job, Millis, Outgoing, QueueName, RunId, RunKey, TraceContext};
 use serde_json::json;
 use store::trace::with_context;
 use store::{DeadLetter, Delivery, Store, Write};
@@ -394,6 +394,7 @@ async fn messages_of_a_commit_go_to_their_queues<S: Store>(store: Arc<S>) {
     run.commit(&*store, claim_needing_approval("effect")).await;
     let approval = run.approval.clone().unwrap();
     run.commit(&*store, approve(approval.clone())).await;
+    let decided = run.approval.clone().unwrap();
 
     let mut jobs = Vec::new();
     while jobs.len() < 3 {
@@ -402,8 +403,8 @@ async fn messages_of_a_commit_go_to_their_queues<S: Store>(store: Arc<S>) {
         jobs.extend(received.into_iter().map(|delivery| delivery.job));
     }
     jobs.sort();
-    let show = Job::NotifyApproval(approval.id);
-    assert_eq!(jobs, [Job::Advance, show.clone(), show]);
+    let show = |Approval { id, revision, .. }| Job::NotifyApproval { approval: id, revision };
+    assert_eq!(jobs, [Job::Advance, show(approval), show(decided)]);
     assert!(queue_is_empty(&*store).await);
 }
 

@@ -1,10 +1,9 @@
 //! The location of the evidence of runs.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::merkle::Position;
-use domain::{Digest, Evidence, RunKey, RunRecord};
+use domain::{Digest, Evidence, RunId, RunKey, RunRecord};
 
-use crate::archive::Archive;
+use crate::archive::{Archive, LogPosition};
 use crate::blobs::Blobs;
 use crate::error::StoreError;
 use crate::ledger::Write;
@@ -22,10 +21,14 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    const LOG_FOR_EACH_TENANT: bool = true;
+    /// The bucket outlives the table. A copy of the table has another name.
+    fn bundle_name(&self, run: &RunId) -> String {
+        format!("{}/{run}", self.table)
+    }
 
-    async fn append_log(&self, run: &RunKey, leaf: Digest) -> Result<Position, StoreError> {
-        self.append_entry(run, leaf).await
+    async fn append_log(&self, run: &RunKey, leaf: Digest) -> Result<LogPosition, StoreError> {
+        let position = self.append_entry(run, leaf).await?;
+        Ok(LogPosition { log: run.tenant.to_string(), position })
     }
 
     async fn put_evidence(&self, run: &RunKey, evidence: Evidence) -> Result<Write, StoreError> {

@@ -486,8 +486,8 @@ pub(super) fn on_record(tenant: &TenantId, record: &RecordName) -> String {
     format!("{tenant}#{record}")
 }
 
-/// The prefix of the partitions of [`DUE`] that hold unfinished runs, and finished runs until they have evidence or
-/// the sweep moves them.
+/// The prefix of the partitions of [`DUE`] that hold unfinished runs, pending inbox entries, and finished runs until
+/// they have evidence or the sweep moves them.
 pub(super) const UNFINISHED: &str = "run";
 
 /// The prefix of the partition of [`DUE`] that holds finished runs whose evidence is late.
@@ -499,7 +499,9 @@ pub(super) const PAUSED: &str = "paused";
 /// The partition of an index for entries of this `kind` of `run`.
 pub(super) fn shard(kind: &str, run: &RunKey) -> String {
     let digest = Digest::of_parts("countersign/due-shard/v1", &[run.tenant.as_str(), run.run.as_str()]);
-    format!("{kind}#{}", digest.as_bytes()[0] % shards(kind))
+    // Two bytes: the remainders of one byte would fill some partitions more than others.
+    let [first, second, ..] = *digest.as_bytes();
+    format!("{kind}#{}", u16::from_be_bytes([first, second]) % u16::from(shards(kind)))
 }
 
 /// The number of partitions for entries of this `kind`.

@@ -1,8 +1,9 @@
 //! Inbox entries, and the workflows that they may start.
 //!
-//! An entry is two items of one transaction: the entry under the run that it may start, and a small item under its
-//! authentication proof. If either exists, the entry is a duplicate. An entry with a dedupe key has a third item
-//! under that key, with the time of receipt.
+//! An entry is two items: the entry under the run that it may start, and a small item under its authentication proof.
+//! If either exists, the entry is a duplicate. The proof is written first, with the run that it belongs to. A process
+//! that dies in between has accepted nothing, and the next delivery of the same request writes the entry. An entry with
+//! a dedupe key has a third item under that key, with the time of receipt; all three are one transaction.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::audit::AuditEntry;
@@ -16,7 +17,7 @@ use crate::inbox::{Accepted, DueSchedule, Inbox, Reopen};
 use crate::ledger::Write;
 use crate::queue::Queue;
 
-use super::commit::{Guard, Transaction};
+use super::commit::{Guard, Transaction, UNFINISHED, shard};
 use super::error::Class;
 use super::index::DueQuery;
 use super::item::{BODY, Item, ItemError, RECEIVED_AT, RUN, number, read_number, read_text, text};
@@ -49,19 +50,18 @@ where
     B: Blobs + Send + Sync + 'static,
 {
     async fn accept(&self, entry: InboxEntry) -> Result<Accepted, StoreError> {
-        let transaction = self.accept_transaction(&entry).await?;
-        let sequence = self.sequences.next(self.clock.now());
-        match self.transact(transaction, &token_seed(&entry, self.salt, sequence.as_str())).await {
-            Ok(()) => Ok(Accepted::New),
-            Err(error) if error.class == Class::Superseded => {
-                let duplicate = self.duplicate(&entry).await?;
-                // If the duplicate is gone, it has just expired: a retry succeeds.
-                duplicate
-                    .map(|duplicate| Accepted::Duplicate(Box::new(duplicate)))
-                    .ok_or(StoreError::Busy { doing: ACCEPTING })
-            }
-            Err(error) => Err(error.into_write_error(ACCEPTING)),
+        let written = match &entry.dedupe_key {
+            Some(dedupe_key) => self.accept_all_at_once(&entry, dedupe_key).await?,
+            None => self.accept_in_order(&entry).await?,
+        };
+        if written == Write::Committed {
+            return Ok(Accepted::New);
         }
+        let duplicate = self.duplicate(&entry).await?;
+        // If there is none, it has just expired, or a delivery with the same proof is about to write it: a retry
+        // succeeds.
+        let duplicate = duplicate.map(|duplicate| Accepted::Duplicate(Box::new(duplicate)));
+        duplicate.ok_or(StoreError::Busy { doing: ACCEPTING })
     }
 
     async fn entry(&self, run: &RunKey) -> Result<Option<InboxEntry>, StoreError> {
@@ -84,7 +84,7 @@ where
             (":status".to_owned(), status_attribute(&status)?),
             (":ttl".to_owned(), seconds(forget_at)),
         ]);
-        let expression = "SET inbox_status = :status, #ttl = :ttl";
+        let expression = "SET inbox_status = :status, #ttl = :ttl REMOVE due_pk, due_at";
         self.update(&Key::entry(run), expression, "inbox_status = :pending", values, UPDATING).await
     }
 
@@ -92,12 +92,21 @@ where
         let values = Item::from([
             (":pending".to_owned(), status_attribute(&InboxStatus::Pending)?),
             (":tries".to_owned(), number(reopen.tries)),
-            (":ttl".to_owned(), seconds(reopen.keep_until)),
+            (":due_pk".to_owned(), text(shard(UNFINISHED, run))),
+            (":due_at".to_owned(), number(reopen.due_at.0)),
             expected(status_attribute(&reopen.was)?),
         ]);
-        let expression = "SET inbox_status = :pending, tries = :tries, #ttl = :ttl";
+        let expression =
+            "SET inbox_status = :pending, tries = :tries, due_pk = :due_pk, due_at = :due_at REMOVE #ttl";
         self.update(&Key::entry(run), expression, "inbox_status = :expected", values, "reopen an inbox entry")
             .await
+    }
+
+    async fn postpone_entry(&self, run: &RunKey, due_at: Timestamp) -> Result<Write, StoreError> {
+        let pending = status_attribute(&InboxStatus::Pending)?;
+        let values = Item::from([(":pending".to_owned(), pending), (":due_at".to_owned(), number(due_at.0))]);
+        let expression = "SET due_at = :due_at";
+        self.update(&Key::entry(run), expression, "inbox_status = :pending", values, UPDATING).await
     }
 
     async fn apply(&self, applied: AppliedWorkflow, due: Option<Timestamp>) -> Result<Write, StoreError> {
@@ -202,34 +211,44 @@ where
         }
     }
 
-    async fn accept_transaction(&self, entry: &InboxEntry) -> Result<Transaction, StoreError> {
-        let tenant = &entry.run.tenant;
-        let body = self.body(tenant, entry, ACCEPTING).await?;
-        let item = with(
-            &Key::entry(&entry.run),
-            [
-                (BODY, body),
-                (INBOX_STATUS, status_attribute(&entry.status)?),
-                (TIME_TO_LIVE, seconds(entry.expires_at())),
-            ],
-        );
-        let proof = with(
-            &Key::proof(tenant, &entry.proof),
-            [(RUN, text(entry.run.run.as_str())), (TIME_TO_LIVE, seconds(entry.proof_expires_at()))],
-        );
+    /// Writes the proof and then the entry: two write units, where a transaction takes four.
+    async fn accept_in_order(&self, entry: &InboxEntry) -> Result<Write, StoreError> {
+        let now = self.clock.now();
+        let (item, proof) = (self.entry_item(entry).await?, proof_item(entry));
+        let own_or_free = Condition::absent_expired_or_of(&entry.run.run, now);
+        match self.put(proof, own_or_free, ACCEPTING).await? {
+            Write::Committed => self.put(item, Condition::absent_or_expired(now), ACCEPTING).await,
+            Write::Superseded => Ok(Write::Superseded),
+        }
+    }
+
+    async fn accept_all_at_once(&self, entry: &InboxEntry, dedupe_key: &Digest) -> Result<Write, StoreError> {
         let mut transaction = Transaction::default();
         let now = self.clock.now();
-        for item in [item, proof] {
+        for item in [self.entry_item(entry).await?, proof_item(entry)] {
             self.put_in(&mut transaction, Guard::Version, item, Condition::absent_or_expired(now))?;
         }
-        if let Some(dedupe_key) = &entry.dedupe_key {
-            let key = Key::dedupe_key(tenant, dedupe_key);
-            let forget_at = seconds(entry.at + DEDUPE_KEY_RETENTION);
-            let run = text(entry.run.run.as_str());
-            let item = with(&key, [(RUN, run), (RECEIVED_AT, number(entry.at.0)), (TIME_TO_LIVE, forget_at)]);
-            self.put_in(&mut transaction, Guard::Version, item, Condition::not_duplicate(entry.at))?;
+        let key = Key::dedupe_key(&entry.run.tenant, dedupe_key);
+        let forget_at = seconds(entry.at + DEDUPE_KEY_RETENTION);
+        let run = text(entry.run.run.as_str());
+        let item = with(&key, [(RUN, run), (RECEIVED_AT, number(entry.at.0)), (TIME_TO_LIVE, forget_at)]);
+        self.put_in(&mut transaction, Guard::Version, item, Condition::not_duplicate(entry.at))?;
+        let sequence = self.sequences.next(now);
+        match self.transact(transaction, &token_seed(entry, self.salt, sequence.as_str())).await {
+            Ok(()) => Ok(Write::Committed),
+            Err(error) if error.class == Class::Superseded => Ok(Write::Superseded),
+            Err(error) => Err(error.into_write_error(ACCEPTING)),
         }
-        Ok(transaction)
+    }
+
+    async fn entry_item(&self, entry: &InboxEntry) -> Result<Item, StoreError> {
+        let body = self.body(&entry.run.tenant, entry, ACCEPTING).await?;
+        let attributes = [(BODY, body), (INBOX_STATUS, status_attribute(&entry.status)?)];
+        let mut item = with(&Key::entry(&entry.run), attributes);
+        let expires_at = entry.expires_at().map(|at| (TIME_TO_LIVE.to_owned(), seconds(at)));
+        item.extend(expires_at);
+        item.extend(entry.due_at().into_iter().flat_map(|at| due_at(shard(UNFINISHED, &entry.run), at)));
+        Ok(item)
     }
 
     /// The current version of a workflow with its due time, and its entry in the list of versions.
@@ -245,7 +264,7 @@ where
         let attributes = [(BODY, body.clone()), (PLAN_HASH, text(applied.plan.to_string()))];
         let mut current = with(&Key::workflow(tenant, name), attributes);
         if let Some(due) = due {
-            current.extend(due_at(due));
+            current.extend(due_at(SCHEDULES.to_owned(), due));
         }
         self.put_in(&mut transaction, Guard::Version, current, condition)?;
         // No condition: the condition of the current version covers it.
@@ -278,11 +297,18 @@ where
     }
 }
 
-/// The attributes that put a workflow into the due index.
-fn due_at(at: Timestamp) -> Item {
-    [(DUE.hash, text(SCHEDULES)), (DUE.range, number(at.0))]
+/// The attributes that put an item into a partition of the due index.
+fn due_at(partition: String, at: Timestamp) -> Item {
+    [(DUE.hash, text(partition)), (DUE.range, number(at.0))]
         .map(|(name, value)| (name.to_owned(), value))
         .into()
+}
+
+fn proof_item(entry: &InboxEntry) -> Item {
+    with(
+        &Key::proof(&entry.run.tenant, &entry.proof),
+        [(RUN, text(entry.run.run.as_str())), (TIME_TO_LIVE, seconds(entry.proof_expires_at()))],
+    )
 }
 
 /// DynamoDB TTL is in seconds.

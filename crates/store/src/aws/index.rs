@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{Approval, RunKey, RunRecord, TenantId, Timestamp};
+use domain::{Approval, RunRecord, TenantId, Timestamp};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::de::DeserializeOwned;
 
@@ -13,7 +13,7 @@ use crate::blobs::Blobs;
 use crate::cursor::{Cursor, PageQuery};
 use crate::error::StoreError;
 use crate::governance::ApprovalPage;
-use crate::ledger::{NO_TENANTS, ORDER_SLACK, RunPage, RunQuery, Write};
+use crate::ledger::{Due, NO_TENANTS, ORDER_SLACK, RunPage, RunQuery, Write};
 use crate::queue::Queue;
 
 use super::commit::{PAUSED, UNFINISHED, WITHOUT_EVIDENCE, in_status, on_record, shard, shards};
@@ -181,7 +181,7 @@ where
         excluded: &BTreeSet<TenantId>,
         now: Timestamp,
         limit: u32,
-    ) -> Result<Vec<RunKey>, StoreError> {
+    ) -> Result<Vec<Due>, StoreError> {
         let query = DueQuery { excluded, now, limit, doing: "find due runs" };
         let unfinished = |item: &Item| {
             let finished = item.contains_key(EVIDENCE_PENDING);
@@ -196,13 +196,14 @@ where
                 event = "due_scan_exhausted",
                 found = items.len(),
                 read = SCAN_MAX,
-                "finished runs without evidence hide due runs"
+                "due index scan limit reached; due runs may be delayed"
             );
             if items.is_empty() {
                 return Err(StoreError::broken(query.doing, DueScanExhausted));
             }
         }
-        Ok(items.iter().filter_map(|item| Key::of(item)?.run_key()).collect())
+        let due = |key: Key| key.run_key().map(Due::Run).or_else(|| key.entry_run().map(Due::Entry));
+        Ok(items.iter().filter_map(|item| due(Key::of(item)?)).collect())
     }
 
     /// Moves finished runs without evidence to a partition of their own, where they do not hide due runs. The index is
@@ -250,7 +251,7 @@ where
         self.update(&key, moved, "evidence_pending = :yes", values, doing).await
     }
 
-    /// The due runs of the unfinished partitions that pass `filter`, longest overdue first. Many runs that do not
+    /// The due items of the unfinished partitions that pass `filter`, longest overdue first. Many runs that do not
     /// pass must not hide the others, so the index is read further until enough are found.
     async fn due_run_items(
         &self,
@@ -289,26 +290,53 @@ where
         Ok(keys.iter().filter_map(|key| due.remove(key)).collect())
     }
 
-    /// The tenants with runs that are unfinished or have no evidence yet.
-    pub(super) async fn active_tenants(&self) -> Result<Vec<TenantId>, StoreError> {
-        let doing = "list tenants";
-        let all = DueQuery::all_tenants(Timestamp(i64::MAX), u32::MAX, doing);
-        let mut keys = self.due_items(UNFINISHED, all).await?;
-        keys.extend(self.due_items(WITHOUT_EVIDENCE, all).await?);
-        keys.extend(self.paused_runs(doing).await?);
-        let tenants: BTreeSet<TenantId> = keys.iter().filter_map(Key::tenant_id).collect();
-        Ok(tenants.into_iter().collect())
+    /// The first tenants after `after` with runs that are unfinished or have no evidence yet.
+    pub(super) async fn active_tenants(
+        &self,
+        after: Option<&TenantId>,
+        limit: u32,
+    ) -> Result<Vec<TenantId>, StoreError> {
+        let mut queries = Vec::new();
+        for (index, kind) in [(DUE, UNFINISHED), (DUE, WITHOUT_EVIDENCE), (OPEN, PAUSED)] {
+            for number in 0..shards(kind) {
+                queries.push(self.tenants_in(index, format!("{kind}#{number}"), after, count(limit)));
+            }
+        }
+        let mut queries = stream::iter(queries).buffer_unordered(CONCURRENT_REQUESTS);
+        let mut tenants = BTreeSet::new();
+        while let Some(found) = queries.next().await {
+            tenants.extend(found?);
+        }
+        Ok(tenants.into_iter().take(count(limit)).collect())
     }
 
-    /// The keys of all paused runs.
-    async fn paused_runs(&self, doing: &'static str) -> Result<Vec<Key>, StoreError> {
-        let queries = (0..shards(PAUSED)).map(|number| {
-            let query = self.query(OPEN).key_condition_expression(format!("{} = :partition", OPEN.hash));
-            let query = query.expression_attribute_values(":partition", text(format!("{PAUSED}#{number}")));
-            self.query_all(query, u32::MAX, doing)
-        });
-        let found = concurrently(queries).await?;
-        Ok(found.iter().filter_map(Key::of).collect())
+    /// The first tenants after `after` in a partition of an index. The entries are in another order, so all pages are
+    /// read, and only the tenants are kept.
+    async fn tenants_in(
+        &self,
+        index: Index,
+        partition: String,
+        after: Option<&TenantId>,
+        limit: usize,
+    ) -> Result<BTreeSet<TenantId>, StoreError> {
+        let query = self.query(index).key_condition_expression(format!("{} = :partition", index.hash));
+        let query = query.expression_attribute_values(":partition", text(partition));
+        let (mut tenants, mut start) = (BTreeSet::new(), None);
+        loop {
+            let page = query.clone().set_exclusive_start_key(start.take()).send().await;
+            let page = page.map_err(|error| AwsError::from_sdk(error).into_read_error("list tenants"))?;
+            for item in page.items.into_iter().flatten() {
+                let tenant = Key::of(&item).and_then(|key| key.tenant_id());
+                tenants.extend(tenant.filter(|tenant| after.is_none_or(|after| tenant > after)));
+                if tenants.len() > limit {
+                    tenants.pop_last();
+                }
+            }
+            start = page.last_evaluated_key;
+            if start.is_none() {
+                return Ok(tenants);
+            }
+        }
     }
 
     /// The keys of due entries of this `kind`, longest overdue first.
@@ -452,7 +480,7 @@ where
 }
 
 /// The results of all queries, in no order.
-async fn concurrently<F>(queries: impl Iterator<Item = F>) -> Result<Vec<Item>, StoreError>
+pub(super) async fn concurrently<F>(queries: impl Iterator<Item = F>) -> Result<Vec<Item>, StoreError>
 where
     F: Future<Output = Result<Vec<Item>, StoreError>>,
 {

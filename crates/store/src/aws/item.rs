@@ -58,8 +58,8 @@ pub(super) const TRACE: &str = "trace";
 /// The run that a proof, a dedupe key or a concurrency key points at.
 pub(super) const RUN: &str = "run";
 
-/// The first waiter for a concurrency key, as JSON.
-pub(super) const WAITER: &str = "waiter";
+/// When a waiter was woken because its concurrency key is free.
+pub(super) const WOKEN_AT: &str = "woken_at";
 
 /// When an inbox entry with this dedupe key was received.
 pub(super) const RECEIVED_AT: &str = "received_at";

@@ -8,8 +8,11 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::{
-    ApprovalId, ConcurrencyKey, Digest, IdempotencyKey, RunKey, SignalId, StepSeq, TenantId, Version,
+    ApprovalId, ConcurrencyKey, Digest, IdempotencyKey, RunId, RunKey, SignalId, StepSeq, TenantId,
+    Timestamp, Version,
 };
+
+use crate::ledger::Waiter;
 
 use super::item::Item;
 
@@ -18,6 +21,8 @@ pub(super) const PK: &str = "pk";
 /// The name of the sort key.
 pub(super) const SK: &str = "sk";
 
+/// The prefix of the sort keys of waiters. They sort after the holder of their key.
+const WAITER: &str = "waiter#";
 /// The prefix of the sort keys of events.
 const EVENT: &str = "event#";
 /// The prefix of the sort keys of finished steps.
@@ -118,6 +123,23 @@ impl Key {
         Self { pk: format!("{tenant}#concurrency_key#{concurrency_key}"), sk: "concurrency_key".to_owned() }
     }
 
+    /// An item of the wait queue for a concurrency key, next to the holder.
+    pub(super) fn waiter(tenant: &TenantId, concurrency_key: &ConcurrencyKey, waiter: &Waiter) -> Self {
+        let sk = format!("{WAITER}{:020}#{}", waiter.since.0, waiter.run);
+        Self { sk, ..Self::concurrency_key(tenant, concurrency_key) }
+    }
+
+    /// The end of the wait queue of a concurrency key.
+    pub(super) fn last_waiter(tenant: &TenantId, concurrency_key: &ConcurrencyKey) -> Self {
+        Self { sk: format!("{WAITER}~"), ..Self::concurrency_key(tenant, concurrency_key) }
+    }
+
+    /// The run and the time of a waiter; `None` for other items.
+    pub(super) fn waiting(&self) -> Option<(RunId, Timestamp)> {
+        let (since, run) = self.sk.strip_prefix(WAITER)?.split_once('#')?;
+        Some((run.parse().ok()?, Timestamp(since.parse().ok()?)))
+    }
+
     /// The current version of a workflow.
     pub(super) fn workflow(tenant: &TenantId, name: &str) -> Self {
         Self { pk: format!("{tenant}#workflows"), sk: format!("workflow#{name}") }
@@ -174,6 +196,13 @@ impl Key {
         Some(RunKey { tenant: tenant.parse().ok()?, run: run.parse().ok()? })
     }
 
+    /// The run that an inbox entry may start; `None` for other items.
+    pub(super) fn entry_run(&self) -> Option<RunKey> {
+        let (tenant, rest) = self.pk.split_once('#')?;
+        let run = rest.strip_prefix("entry#")?;
+        Some(RunKey { tenant: tenant.parse().ok()?, run: run.parse().ok()? })
+    }
+
     /// The size of the key in bytes.
     pub(super) fn bytes(&self) -> usize {
         PK.len() + self.pk.len() + SK.len() + self.sk.len()
@@ -226,6 +255,8 @@ mod tests {
         let of = run("acme", "run-1");
         assert_eq!(Key::event(&of, 7).run_key(), Some(of.clone()));
         assert_eq!(Key::tenant(&of.tenant).run_key(), None);
+        assert_eq!((Key::entry(&of).run_key(), Key::entry(&of).entry_run()), (None, Some(of.clone())));
+        assert_eq!(Key::event(&of, 7).entry_run(), None);
     }
 
     #[test]

@@ -15,13 +15,16 @@ use domain::{
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
-use crate::ledger::{Admission, Holder, Ledger, RunPage, RunQuery, Waiter, Write};
+use crate::ledger::{Admission, Due, Holder, Ledger, RunPage, RunQuery, Waiter, Write};
 use crate::queue::Queue;
 
+use super::error::AwsError;
 use super::index::missing;
-use super::item::{BODY, BUFFERED, DIGEST, EVENT, Item, NUMBER, RUN, WAITER, read_number, read_text, text};
-use super::key::Key;
-use super::{AwsStore, Condition, expected, with};
+use super::item::{
+    BODY, BUFFERED, DIGEST, EVENT, Item, NUMBER, RUN, WOKEN_AT, number, read_number, read_text,
+};
+use super::key::{Key, SK};
+use super::{AwsStore, Condition, with};
 
 impl<Q, B> Ledger for AwsStore<Q, B>
 where
@@ -53,11 +56,14 @@ where
         concurrency_key: &ConcurrencyKey,
     ) -> Result<Option<Holder>, StoreError> {
         let doing = "find the holder of a concurrency key";
-        let Some(item) = self.get(&Key::concurrency_key(tenant, concurrency_key), doing).await? else {
+        let (first, last) =
+            (Key::concurrency_key(tenant, concurrency_key), Key::last_waiter(tenant, concurrency_key));
+        let mut items = self.range((&first, &last), 2, doing).await?.into_iter();
+        let Some(item) = items.next().filter(|item| Key::of(item).as_ref() == Some(&first)) else {
             return Ok(None);
         };
         let run = read_text(&item, RUN).and_then(|run| run.parse().ok());
-        let next = read_text(&item, WAITER).and_then(|next| serde_json::from_str(next).ok());
+        let next = items.next().map(|item| waiter(&item).ok_or_else(|| missing(SK, doing))).transpose()?;
         run.map(|run| Some(Holder { run, next })).ok_or_else(|| missing(RUN, doing))
     }
 
@@ -65,30 +71,23 @@ where
         &self,
         tenant: &TenantId,
         concurrency_key: &ConcurrencyKey,
-        current: Holder,
-        next: Waiter,
-    ) -> Result<Write, StoreError> {
+        waiter: Waiter,
+    ) -> Result<(), StoreError> {
         let doing = "enqueue a run for a concurrency key";
-        let json = |next: &Waiter| {
-            serde_json::to_string(next).map(text).map_err(|error| StoreError::broken(doing, error))
-        };
-        let mut values =
-            Item::from([expected(text(current.run.as_str())), (":next".to_owned(), json(&next)?)]);
-        let condition = match &current.next {
-            Some(waiter) => {
-                values.insert(":before".to_owned(), json(waiter)?);
-                "run = :expected AND waiter = :before"
-            }
-            None => "run = :expected AND attribute_not_exists(waiter)",
-        };
-        self.update(
-            &Key::concurrency_key(tenant, concurrency_key),
-            "SET waiter = :next",
-            condition,
-            values,
-            doing,
-        )
-        .await
+        let mut item = Key::waiter(tenant, concurrency_key, &waiter).item();
+        item.extend(waiter.woken.map(|at| (WOKEN_AT.to_owned(), number(at.0))));
+        let put = self.client.put_item().table_name(&*self.table).set_item(Some(item));
+        put.send().await.map(drop).map_err(|error| AwsError::from_sdk(error).into_write_error(doing))
+    }
+
+    async fn remove_waiter(
+        &self,
+        tenant: &TenantId,
+        concurrency_key: &ConcurrencyKey,
+        waiter: Waiter,
+    ) -> Result<(), StoreError> {
+        let key = Key::waiter(tenant, concurrency_key, &waiter);
+        self.delete_item(&key, "remove a run from the wait queue of a concurrency key").await
     }
 
     async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {
@@ -160,12 +159,12 @@ where
         excluded: &BTreeSet<TenantId>,
         now: Timestamp,
         limit: u32,
-    ) -> Result<Vec<RunKey>, StoreError> {
+    ) -> Result<Vec<Due>, StoreError> {
         self.due_runs(excluded, now, limit).await
     }
 
-    async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
-        self.active_tenants().await
+    async fn tenants(&self, after: Option<&TenantId>, limit: u32) -> Result<Vec<TenantId>, StoreError> {
+        self.active_tenants(after, limit).await
     }
 
     async fn flush(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
@@ -193,6 +192,12 @@ where
         steps.sort_by_key(|step| step.event);
         Ok(steps)
     }
+}
+
+/// The waiter in an item.
+fn waiter(item: &Item) -> Option<Waiter> {
+    let (run, since) = Key::of(item)?.waiting()?;
+    Some(Waiter { run, since, woken: read_number(item, WOKEN_AT).map(Timestamp) })
 }
 
 /// The events `from..=last` in `items`.

@@ -72,7 +72,11 @@ mod tests {
 
     #[test]
     fn messages_round_trip() {
-        for job in [Job::Advance, Job::BuildEvidence, Job::NotifyApproval(ApprovalId::new("a-1").unwrap())] {
+        for job in [
+            Job::Advance,
+            Job::BuildEvidence,
+            Job::NotifyApproval { approval: ApprovalId::new("a-1").unwrap(), revision: 2 },
+        ] {
             let message = message(job);
             assert_eq!(decode(QueueName::Steps, &encode(&message).unwrap()).unwrap(), message);
         }

@@ -129,6 +129,13 @@ where
         }
     }
 
+    /// Replaces the random number of this process, so that a simulation can be repeated. Two processes must not have the
+    /// same number.
+    #[must_use]
+    pub fn with_salt(self, salt: u64) -> Self {
+        Self { salt, ..self }
+    }
+
     /// Reads the item under `key`, strongly consistent.
     async fn get(&self, key: &Key, doing: &'static str) -> Result<Option<Item>, StoreError> {
         let get = self.client.get_item().table_name(&*self.table).set_key(Some(key.item()));
@@ -187,11 +194,13 @@ where
 
     /// Reads the items under `keys`, strongly consistent, in no order. Missing items are left out.
     async fn get_all(&self, keys: &[Key], doing: &'static str) -> Result<Vec<Item>, StoreError> {
+        let batches: Vec<Vec<Key>> = keys.chunks(BATCH_MAX).map(<[Key]>::to_vec).collect();
+        index::concurrently(batches.into_iter().map(|keys| self.get_chunk(keys, doing))).await
+    }
+
+    async fn get_chunk(&self, keys: Vec<Key>, doing: &'static str) -> Result<Vec<Item>, StoreError> {
         let mut found = Vec::with_capacity(keys.len());
-        for keys in keys.chunks(BATCH_MAX) {
-            self.get_batch(keys, Consistency::Strong, &mut found, doing).await?;
-        }
-        Ok(found)
+        self.get_batch(&keys, Consistency::Strong, &mut found, doing).await.map(|()| found)
     }
 
     async fn get_batch(
@@ -248,6 +257,7 @@ where
         let item = item::compressed(item, item::BODY, 0);
         item::check_size(&item, doing)?;
         let put = self.client.put_item().table_name(&*self.table).set_item(Some(item));
+        let put = put.set_expression_attribute_names(names(&[condition.expression]));
         let put =
             put.condition_expression(condition.expression).set_expression_attribute_values(condition.values);
         // A write without a client request token is sent once: a retry after a lost reply would find its own write
@@ -296,6 +306,16 @@ impl Condition {
     fn absent_or_expired(now: Timestamp) -> Self {
         let values = Item::from([(":now".to_owned(), item::number(now.0 / 1_000))]);
         Self { expression: "attribute_not_exists(pk) OR #ttl <= :now", values: Some(values) }
+    }
+
+    /// The same, or the item belongs to `run`.
+    fn absent_expired_or_of(run: &RunId, now: Timestamp) -> Self {
+        let Self { values, .. } = Self::absent_or_expired(now);
+        let of_run = expected(item::text(run.as_str()));
+        Self {
+            expression: "attribute_not_exists(pk) OR #ttl <= :now OR run = :expected",
+            values: Some(values.into_iter().flatten().chain([of_run]).collect()),
+        }
     }
 
     /// There is no entry with this dedupe key within [`DUPLICATE_WITHIN`] of `at`.
@@ -350,7 +370,7 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    crate::delegate!(blobs: put_blob, blob);
+    crate::delegate!(blobs: put_blob, blob, put_bundle, bundle);
 }
 
 #[cfg(test)]

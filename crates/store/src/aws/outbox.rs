@@ -2,8 +2,8 @@
 //!
 //! An `advance` or `build_evidence` message needs no record of its own: the due index holds every run that can
 //! advance or has no evidence yet. Any other job must survive the process that commits it, so its message is sent
-//! before the commit, with a delay that lets the commit finish first. A worker that receives a message of a commit
-//! that failed finds nothing to do. Only if that message cannot be sent does the transaction store it as an outbox
+//! before the commit, with a delay that lets the commit finish first. A worker that receives it too early finds the
+//! commit missing and lets the message return. Only if that message cannot be sent does the transaction store it as an outbox
 //! item, which is sent after the commit and then deleted. The sweep sends items that a dead process left in the
 //! outbox.
 
@@ -27,15 +27,8 @@ use super::{AwsStore, Condition, with};
 /// but costs money.
 pub(super) const GRACE: Millis = Millis::secs(30);
 
-/// The delay of a message that is sent before its commit, if a worker can detect that it came too early. A commit
-/// takes milliseconds; SQS rounds this up to a second.
-const SHORT_DELAY: Millis = Millis(250);
-
-/// The delay if a worker cannot detect that: longer than all attempts of a commit.
-const LONG_DELAY: Millis = Millis::secs(10);
-
-/// The revision of a new approval request.
-const FIRST_REVISION: u32 = 1;
+/// The delay of a message that is sent before its commit. A commit takes milliseconds; SQS rounds this up to a second.
+const EARLY_DELAY: Millis = Millis(250);
 
 /// The interval between two requests for evidence of a run: about as long as the run has been finished, within
 /// these bounds. The cause may last for days, and each dead-letter message needs an operator.
@@ -54,7 +47,7 @@ where
     pub(super) async fn send_early(&self, decision: &Decision) -> Vec<usize> {
         let jobs = decision.outgoing.iter().enumerate().filter(|(_, message)| needs_outbox(message));
         let (numbers, messages): (Vec<_>, Vec<_>) =
-            jobs.map(|(number, message)| (number, delayed(decision, message))).unzip();
+            jobs.map(|(number, message)| (number, delayed(message))).unzip();
         let sent = self.send_messages(decision, &messages).await;
         numbers.into_iter().zip(sent).filter(|(_, sent)| sent.is_ok()).map(|(number, _)| number).collect()
     }
@@ -85,16 +78,14 @@ where
         Ok(())
     }
 
-    /// Sends the messages of a committed decision, except those that were sent before and arrive soon.
+    /// Sends the messages of a committed decision that were not sent before it.
     pub(super) async fn deliver(&self, decision: &Decision, sent: &[usize]) {
-        let arrives =
-            |number: &usize, message| sent.contains(number) && is_for_new_request(decision, message);
-        let left = decision.outgoing.iter().enumerate().filter(|(number, message)| !arrives(number, message));
+        let left = decision.outgoing.iter().enumerate().filter(|(number, _)| !sent.contains(number));
         let (numbers, messages): (Vec<_>, Vec<_>) =
             left.map(|(number, message)| (number, message.clone())).unzip();
         let results = self.send_messages(decision, &messages).await;
         for ((number_of, message), result) in numbers.into_iter().zip(&messages).zip(results) {
-            if result.is_ok() && needs_outbox(message) && !sent.contains(&number_of) {
+            if result.is_ok() && needs_outbox(message) {
                 let key = Key::outbox(&message.run, decision.record.version, number_of);
                 // The sweep handles messages that are not sent or not deleted here.
                 let _ = self.delete_entry(&key).await;
@@ -202,12 +193,13 @@ where
     }
 
     async fn delete_entry(&self, key: &Key) -> Result<(), StoreError> {
+        self.delete_item(key, "delete an outbox entry").await
+    }
+
+    /// Deletes the item under `key`, if there is one.
+    pub(super) async fn delete_item(&self, key: &Key, doing: &'static str) -> Result<(), StoreError> {
         let delete = self.client.delete_item().table_name(&*self.table).set_key(Some(key.item()));
-        delete
-            .send()
-            .await
-            .map_err(|error| AwsError::from_sdk(error).into_write_error("delete an outbox entry"))?;
-        Ok(())
+        delete.send().await.map(drop).map_err(|error| AwsError::from_sdk(error).into_write_error(doing))
     }
 }
 
@@ -241,17 +233,8 @@ fn needs_outbox(message: &Outgoing) -> bool {
 }
 
 /// The message as it is sent before its commit.
-fn delayed(decision: &Decision, message: &Outgoing) -> Outgoing {
-    let delay = if is_for_new_request(decision, message) { SHORT_DELAY } else { LONG_DELAY };
-    Outgoing { delay: message.delay.max(delay), ..message.clone() }
-}
-
-/// Whether the message is about an approval request that this decision creates. A worker that receives it too early
-/// finds no request, and lets the message return. For an existing request the worker would show the old state, so
-/// that message is sent twice: right after the commit and, to be safe, with a long delay before it.
-fn is_for_new_request(decision: &Decision, message: &Outgoing) -> bool {
-    let Job::NotifyApproval(id) = &message.job else { return false };
-    decision.approvals.iter().any(|request| request.id == *id && request.revision == FIRST_REVISION)
+fn delayed(message: &Outgoing) -> Outgoing {
+    Outgoing { delay: message.delay.max(EARLY_DELAY), ..message.clone() }
 }
 
 /// Decodes an outbox item.

@@ -3,8 +3,11 @@
 //! The object key is the tenant and the SHA-256 of the content. An IAM policy can therefore limit a role to one
 //! tenant, and a conditional put (`If-None-Match: *`) detects content that is already stored. S3 verifies the
 //! digest on upload; the store verifies it on download. Payloads expire a number of days after their last put, by a
-//! lifecycle rule on the prefix `payloads/`; bodies have another prefix and do not expire. Evidence can be
-//! protected by S3 Object Lock.
+//! lifecycle rule on the prefix `payloads/`; bodies have another prefix and do not expire.
+//!
+//! The object key of an evidence bundle is the tenant and the name of the bundle, which contains the run. The same
+//! conditional put makes sure that a run gets one bundle, even if every item of the run in the table is replaced.
+//! Bundles can be protected by S3 Object Lock.
 
 use std::sync::Arc;
 
@@ -60,15 +63,6 @@ pub struct Buckets {
     pub retain: Option<Retention>,
 }
 
-impl Buckets {
-    fn of(&self, kind: BlobKind) -> &str {
-        match kind {
-            BlobKind::Payloads | BlobKind::Bodies => &self.payloads,
-            BlobKind::Evidence => &self.evidence,
-        }
-    }
-}
-
 #[derive(Clone)]
 pub struct S3Blobs {
     client: Client,
@@ -81,9 +75,9 @@ impl S3Blobs {
         Self { client, buckets: Arc::new(buckets), clock }
     }
 
-    /// The Object Lock mode and retain-until date of a blob of this kind.
-    fn lock(&self, kind: BlobKind) -> Option<(ObjectLockMode, DateTime)> {
-        let Retention { mode, days } = self.buckets.retain.filter(|_| kind == BlobKind::Evidence)?;
+    /// The Object Lock mode and retain-until date of a bundle that is stored now.
+    fn lock(&self) -> Option<(ObjectLockMode, DateTime)> {
+        let Retention { mode, days } = self.buckets.retain?;
         let mode = match mode {
             RetentionMode::Governance => ObjectLockMode::Governance,
             RetentionMode::Compliance => ObjectLockMode::Compliance,
@@ -93,23 +87,38 @@ impl S3Blobs {
     }
 
     /// A put that overwrites the object.
-    fn put(
+    fn put(&self, bucket: &str, key: String, blob: &BlobRef, bytes: Vec<u8>) -> PutObjectFluentBuilder {
+        self.client
+            .put_object()
+            .bucket(bucket)
+            .key(key)
+            .checksum_sha256(STANDARD.encode(blob.sha256.as_bytes()))
+            .content_type(CONTENT_TYPE)
+            .body(ByteStream::from(bytes))
+    }
+
+    fn put_payload(
         &self,
         kind: BlobKind,
         tenant: &TenantId,
         blob: &BlobRef,
         bytes: Vec<u8>,
     ) -> PutObjectFluentBuilder {
-        let (mode, until) = self.lock(kind).unzip();
-        self.client
-            .put_object()
-            .bucket(self.buckets.of(kind))
-            .key(key(kind, tenant, blob))
-            .checksum_sha256(STANDARD.encode(blob.sha256.as_bytes()))
-            .content_type(CONTENT_TYPE)
-            .set_object_lock_mode(mode)
-            .set_object_lock_retain_until_date(until)
-            .body(ByteStream::from(bytes))
+        self.put(&self.buckets.payloads, key(kind, tenant, blob), blob, bytes)
+    }
+
+    /// The content of an object. `None` if there is none.
+    async fn get(&self, bucket: &str, key: String) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = match self.client.get_object().bucket(bucket).key(key).send().await {
+            Ok(found) => found,
+            Err(error) => {
+                let error = AwsError::from_sdk(error);
+                return if error.is("NoSuchKey") { Ok(None) } else { Err(error.into_read_error(READING)) };
+            }
+        };
+        // The connection failed during the download.
+        let bytes = found.body.collect().await.map_err(|_| StoreError::Busy { doing: READING })?;
+        Ok(Some(bytes.to_vec()))
     }
 
     /// Writes an existing payload again unless it is recent, so that the new reference has the full retention too.
@@ -117,7 +126,7 @@ impl S3Blobs {
         if self.is_recent(tenant, &blob).await {
             return Ok(blob);
         }
-        let put = self.put(BlobKind::Payloads, tenant, &blob, bytes).send().await;
+        let put = self.put_payload(BlobKind::Payloads, tenant, &blob, bytes).send().await;
         put.map(|_| blob).map_err(|error| AwsError::from_sdk(error).into_write_error(STORING))
     }
 
@@ -125,7 +134,7 @@ impl S3Blobs {
     /// better than a lost payload.
     async fn is_recent(&self, tenant: &TenantId, blob: &BlobRef) -> bool {
         let kind = BlobKind::Payloads;
-        let head = self.client.head_object().bucket(self.buckets.of(kind)).key(key(kind, tenant, blob));
+        let head = self.client.head_object().bucket(&self.buckets.payloads).key(key(kind, tenant, blob));
         let put_at = head.send().await.ok().and_then(|found| found.last_modified?.to_millis().ok());
         put_at.is_some_and(|at| self.clock.now() < Timestamp(at) + RENEWED_AFTER)
     }
@@ -139,13 +148,13 @@ impl Blobs for S3Blobs {
         bytes: Vec<u8>,
     ) -> Result<BlobRef, StoreError> {
         let blob = blobs::blob_ref(&bytes);
-        let put = self.put(kind, tenant, &blob, bytes.clone()).if_none_match("*");
+        let put = self.put_payload(kind, tenant, &blob, bytes.clone()).if_none_match("*");
         match put.send().await.map_err(AwsError::from_sdk) {
             Ok(_) => Ok(blob),
             // The object exists, and the digest in its key proves its content. A payload may be about to expire.
             Err(error) if error.class == Class::Superseded => match kind {
                 BlobKind::Payloads => Box::pin(self.renew(tenant, blob, bytes)).await,
-                BlobKind::Bodies | BlobKind::Evidence => Ok(blob),
+                BlobKind::Bodies => Ok(blob),
             },
             Err(error) => Err(error.into_write_error(STORING)),
         }
@@ -157,24 +166,44 @@ impl Blobs for S3Blobs {
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let get = self.client.get_object().bucket(self.buckets.of(kind)).key(key(kind, tenant, blob));
-        let found = match get.send().await.map_err(AwsError::from_sdk) {
-            Ok(found) => found,
-            Err(error) if error.is("NoSuchKey") => return Ok(None),
-            Err(error) => return Err(error.into_read_error(READING)),
-        };
-        // The connection failed during the download.
-        let bytes = found.body.collect().await.map_err(|_| StoreError::Busy { doing: READING })?;
-        blobs::verify_digest(bytes.to_vec(), blob, READING).map(Some)
+        let bytes = self.get(&self.buckets.payloads, key(kind, tenant, blob)).await?;
+        bytes.map(|bytes| blobs::verify_digest(bytes, blob, READING)).transpose()
+    }
+
+    async fn put_bundle(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        bytes: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let (mode, until) = self.lock().unzip();
+        let put = self
+            .put(&self.buckets.evidence, bundle_key(tenant, name), &blobs::blob_ref(&bytes), bytes)
+            .set_object_lock_mode(mode)
+            .set_object_lock_retain_until_date(until)
+            .if_none_match("*");
+        match put.send().await.map_err(AwsError::from_sdk) {
+            Ok(_) => Ok(None),
+            Err(error) if error.class == Class::Superseded => {
+                // The object was deleted meanwhile, if there is none.
+                self.bundle(tenant, name).await?.map(Some).ok_or(StoreError::Busy { doing: STORING })
+            }
+            Err(error) => Err(error.into_write_error(STORING)),
+        }
+    }
+
+    async fn bundle(&self, tenant: &TenantId, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.get(&self.buckets.evidence, bundle_key(tenant, name)).await
     }
 }
 
-/// Kinds that share a bucket have different key prefixes, because their lifecycle rules differ.
+/// Kinds have different key prefixes, because their lifecycle rules differ.
 fn key(kind: BlobKind, tenant: &TenantId, blob: &BlobRef) -> String {
-    match kind {
-        BlobKind::Payloads | BlobKind::Bodies => format!("{}/{tenant}/{}", kind.as_str(), blob.sha256),
-        BlobKind::Evidence => format!("{tenant}/{}", blob.sha256),
-    }
+    format!("{}/{tenant}/{}", kind.as_str(), blob.sha256)
+}
+
+fn bundle_key(tenant: &TenantId, name: &str) -> String {
+    format!("{tenant}/{name}")
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(super) struct Index {
     pub(super) range: &'static str,
 }
 
-/// Unfinished runs by due time, in [`SHARDS`] partitions. Finished runs whose evidence is late, and outbox
+/// Unfinished runs and pending inbox entries by due time, in [`SHARDS`] partitions. Finished runs whose evidence is late, and outbox
 /// messages, each in one partition.
 pub(super) const DUE: Index = Index { name: "due", hash: "due_pk", range: "due_at" };
 /// All runs of a tenant, by start time.
@@ -41,11 +41,12 @@ pub(super) const OPEN: Index = Index { name: "open_approvals", hash: "open_pk", 
 const INDEXES: [Index; 5] = [DUE, BY_TENANT, BY_STATUS, BY_RECORD, OPEN];
 
 /// The number of partitions for unfinished runs of all tenants. One partition takes a thousand writes a second, and
-/// every run writes several entries. Every sweep reads all partitions, so more of them would cost more in an idle
+/// every run writes two entries. Every sweep reads all partitions, so more of them would cost more in an idle
 /// installation. Entries that few runs have are in one partition for each kind.
-pub(super) const SHARDS: u8 = 16;
+pub(super) const SHARDS: u8 = 24;
 
-/// The TTL attribute, in seconds since 1970. Set on inbox entries and their keys, and on worker records.
+/// The TTL attribute, in seconds since 1970. Set on processed inbox entries, on the keys of entries, and on worker
+/// records.
 pub const TIME_TO_LIVE: &str = "ttl";
 
 const CREATING: &str = "create the table";

@@ -9,8 +9,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
-use rusqlite::ffi::SQLITE_IOERR_WRITE;
+use rusqlite::ffi::{self, SQLITE_BUSY, SQLITE_IOERR_WRITE};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
@@ -34,6 +35,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many pages the write-ahead log collects before a checkpoint moves them into the database file. A page that
 /// changed several times is then moved once.
 const CHECKPOINT_PAGES: u32 = 4_000;
+
+/// The number of pages with which SQLite copies the whole file.
+const ALL_PAGES: i32 = -1;
 
 /// Counters of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -189,6 +193,18 @@ impl Connections {
                 result
             }
         }
+    }
+
+    /// Copies all pages in one read transaction, so that writes of other processes do not restart the copy.
+    pub(super) async fn back_up(&self, path: &Path) -> Result<(), StoreError> {
+        self.read("back up the store", |db| {
+            let mut copy = Connection::open(path)?;
+            match Backup::new(&db.conn, &mut copy)?.step(ALL_PAGES)? {
+                StepResult::Done => Ok(()),
+                _ => Err(rusqlite::Error::SqliteFailure(ffi::Error::new(SQLITE_BUSY), None)),
+            }
+        })
+        .await
     }
 
     pub(super) async fn checkpoint(&self) -> Result<(), StoreError> {

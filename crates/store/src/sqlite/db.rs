@@ -9,8 +9,8 @@ use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
     BlobRef, ConcurrencyKey, Decision, Digest, IdempotencyKey, Job, Millis, Outgoing, Payload, Plan,
-    QueueName, Receipt, ReceiptChange, ReceiptCheck, RecordName, RunKey, RunRecord, RunStatus, SignalChange,
-    SignalId, StepRecord, StepSeq, TenantId, Timestamp, TraceContext,
+    QueueName, Receipt, ReceiptChange, ReceiptCheck, RecordName, RunId, RunKey, RunRecord, RunStatus,
+    SignalChange, SignalId, StepRecord, StepSeq, TenantId, Timestamp, TraceContext,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 use crate::blobs::BlobKind;
 use crate::cursor::Cursor;
-use crate::ledger::{Hold, Holder, ORDER_SLACK, RunPage, RunQuery, Waiter, Write};
+use crate::ledger::{Due, Hold, Holder, ORDER_SLACK, RunPage, RunQuery, Waiter, Write};
 use crate::queue::{DeadLetter, Delivery, Handle};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
@@ -105,31 +105,51 @@ impl Db {
     }
 
     pub(super) fn holder(&self, tenant: &TenantId, concurrency_key: &ConcurrencyKey) -> Sql<Option<Holder>> {
-        self.get(
-            "SELECT waiter, run FROM concurrency_keys WHERE tenant = ?1 AND concurrency_key = ?2",
-            params![tenant.as_str(), concurrency_key.as_bytes()],
+        let key = params![tenant.as_str(), concurrency_key.as_bytes()];
+        let parsed = |row: &Row<'_>| -> Sql<RunId> {
+            row.get_ref(0)?.as_str()?.parse().map_err(|error| unreadable(0, error))
+        };
+        let sql = "SELECT run FROM concurrency_keys WHERE tenant = ?1 AND concurrency_key = ?2";
+        let Some(run) = self.get(sql, key, parsed)? else { return Ok(None) };
+        let next = self.get(
+            "SELECT run, since, woken_at FROM waiters WHERE tenant = ?1 AND concurrency_key = ?2 \
+             ORDER BY since, run LIMIT 1",
+            key,
             |row| {
-                let run = row.get_ref(1)?.as_str()?.parse().map_err(|error| unreadable(1, error))?;
-                let next = if row.get_ref(0)?.as_str_or_null()?.is_some() { Some(body(row)?) } else { None };
-                Ok(Holder { run, next })
+                let woken = row.get::<_, Option<i64>>(2)?.map(Timestamp);
+                Ok(Waiter { run: parsed(row)?, since: Timestamp(row.get(1)?), woken })
             },
-        )
+        )?;
+        Ok(Some(Holder { run, next }))
     }
 
     pub(super) fn enqueue_waiter(
         &self,
         (tenant, concurrency_key): (&TenantId, &ConcurrencyKey),
-        current: &Holder,
-        next: &Waiter,
-    ) -> Sql<Write> {
-        if self.holder(tenant, concurrency_key)?.as_ref() != Some(current) {
-            return Ok(Write::Superseded);
-        }
+        Waiter { run, since, woken }: &Waiter,
+    ) -> Sql<()> {
         self.run(
-            "UPDATE concurrency_keys SET waiter = ?3 WHERE tenant = ?1 AND concurrency_key = ?2",
-            params![tenant.as_str(), concurrency_key.as_bytes(), text(next)?],
-        )?;
-        Ok(Write::Committed)
+            "INSERT OR REPLACE INTO waiters (tenant, concurrency_key, since, run, woken_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![
+                tenant.as_str(),
+                concurrency_key.as_bytes(),
+                since.0,
+                run.as_str(),
+                woken.map(|woken| woken.0)
+            ],
+        )
+    }
+
+    pub(super) fn remove_waiter(
+        &self,
+        (tenant, concurrency_key): (&TenantId, &ConcurrencyKey),
+        Waiter { run, since, .. }: &Waiter,
+    ) -> Sql<()> {
+        self.run(
+            "DELETE FROM waiters WHERE tenant = ?1 AND concurrency_key = ?2 AND since = ?3 AND run = ?4",
+            params![tenant.as_str(), concurrency_key.as_bytes(), since.0, run.as_str()],
+        )
     }
 
     fn receipts_are_current(&self, changes: &[ReceiptChange]) -> Sql<bool> {
@@ -399,26 +419,29 @@ impl Db {
         excluded: &BTreeSet<TenantId>,
         now: Timestamp,
         limit: u32,
-    ) -> Sql<Vec<RunKey>> {
-        self.all(
-            "SELECT tenant, run FROM runs INDEXED BY runs_by_due WHERE due_at IS NOT NULL AND due_at <= ?1 \
+    ) -> Sql<Vec<Due>> {
+        let mut due: Vec<(i64, Due)> = self.all(
+            "SELECT tenant, run, due_at FROM runs INDEXED BY runs_by_due WHERE due_at IS NOT NULL AND due_at <= ?1 \
              AND tenant NOT IN (SELECT value FROM json_each(?3)) ORDER BY due_at LIMIT ?2",
             params![now.0, limit, text(excluded)?],
-            |row| run_key(row, 0),
-        )
+            |row| Ok((row.get(2)?, Due::Run(run_key(row, 0)?))),
+        )?;
+        due.extend(self.due_entries(excluded, now, limit)?);
+        due.sort_by_key(|(at, _)| *at);
+        Ok(due.into_iter().map(|(_, due)| due).take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
     }
 
-    /// Every tenant with runs. The recursive query jumps from tenant to tenant in the index instead of reading
-    /// every run.
-    pub(super) fn tenants(&self) -> Sql<Vec<TenantId>> {
+    /// The first tenants after `after` with runs. The recursive query jumps from tenant to tenant in the index instead of
+    /// reading every run.
+    pub(super) fn tenants(&self, after: Option<&TenantId>, limit: u32) -> Sql<Vec<TenantId>> {
         self.all(
             "WITH RECURSIVE owners(tenant) AS (\
-                 SELECT min(tenant) FROM runs \
+                 SELECT min(tenant) FROM runs WHERE tenant > ?1 \
                  UNION ALL \
                  SELECT (SELECT min(tenant) FROM runs WHERE tenant > owners.tenant) FROM owners \
                  WHERE owners.tenant IS NOT NULL) \
-             SELECT tenant FROM owners WHERE tenant IS NOT NULL",
-            [],
+             SELECT tenant FROM owners WHERE tenant IS NOT NULL LIMIT ?2",
+            params![after.map_or("", TenantId::as_str), limit],
             |row| row.get_ref(0)?.as_str()?.parse().map_err(|error| unreadable(0, error)),
         )
     }
@@ -666,7 +689,7 @@ fn digest(bytes: Vec<u8>) -> Sql<Digest> {
     Ok(Digest::from(bytes))
 }
 
-fn run_key(row: &Row<'_>, first: usize) -> Sql<RunKey> {
+pub(super) fn run_key(row: &Row<'_>, first: usize) -> Sql<RunKey> {
     let tenant = row.get_ref(first)?.as_str()?.parse().map_err(|error| unreadable(first, error))?;
     let run = row.get_ref(first + 1)?.as_str()?.parse().map_err(|error| unreadable(first + 1, error))?;
     Ok(RunKey { tenant, run })

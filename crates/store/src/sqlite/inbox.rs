@@ -1,12 +1,14 @@
 //! SQL statements for the inbox and for the workflows that its entries may start.
 
+use std::collections::BTreeSet;
+
 use domain::{AppliedWorkflow, Digest, InboxEntry, InboxStatus, RunKey, TenantId, Timestamp, WorkflowName};
 use rusqlite::params;
 
 use crate::inbox::{Accepted, DueSchedule, Reopen};
-use crate::ledger::Write;
+use crate::ledger::{Due, Write};
 
-use super::db::{Db, Sql, body, text};
+use super::db::{Db, Sql, body, run_key, text};
 
 /// How many expired entries each accepted entry deletes: more than one, so that the table shrinks.
 const EXPIRED_MAX: u32 = 8;
@@ -15,7 +17,8 @@ impl Db {
     pub(super) fn accept(&self, entry: &InboxEntry, now: Timestamp) -> Sql<Accepted> {
         self.run(
             "DELETE FROM inbox_entries WHERE (tenant, run) IN \
-             (SELECT tenant, run FROM inbox_entries WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)",
+             (SELECT tenant, run FROM inbox_entries WHERE expires_at IS NOT NULL AND expires_at <= ?1 \
+             ORDER BY expires_at LIMIT ?2)",
             params![now.0, EXPIRED_MAX],
         )?;
         let (tenant, proof) = (entry.run.tenant.as_str(), entry.proof.as_bytes());
@@ -23,13 +26,15 @@ impl Db {
             return Ok(Accepted::Duplicate(Box::new(duplicate)));
         }
         self.run(
-            "INSERT OR REPLACE INTO inbox_entries (tenant, run, proof, expires_at, body, dedupe_key, received_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT OR REPLACE INTO inbox_entries \
+             (tenant, run, proof, expires_at, due_at, body, dedupe_key, received_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             params![
                 tenant,
                 entry.run.run.as_str(),
                 proof,
-                entry.expires_at().0,
+                entry.expires_at().map(|at| at.0),
+                entry.due_at().map(|at| at.0),
                 text(entry)?,
                 entry.dedupe_key.as_ref().map(Digest::as_bytes),
                 entry.at.0
@@ -44,7 +49,7 @@ impl Db {
     fn duplicate(&self, entry: &InboxEntry, now: Timestamp) -> Sql<Option<InboxEntry>> {
         let tenant = entry.run.tenant.as_str();
         let same: Option<InboxEntry> = self.get(
-            "SELECT body FROM inbox_entries WHERE tenant = ?1 AND run = ?2 AND +expires_at > ?3",
+            "SELECT body FROM inbox_entries WHERE tenant = ?1 AND run = ?2 AND (expires_at IS NULL OR +expires_at > ?3)",
             params![tenant, entry.run.run.as_str(), now.0],
             body,
         )?;
@@ -53,7 +58,7 @@ impl Db {
         }
         let same_proof: Option<InboxEntry> = self.get(
             "SELECT body FROM inbox_entries INDEXED BY inbox_entries_by_proof \
-             WHERE tenant = ?1 AND proof = ?2 AND +expires_at > ?3",
+             WHERE tenant = ?1 AND proof = ?2 AND (expires_at IS NULL OR +expires_at > ?3)",
             params![tenant, entry.proof.as_bytes(), now.0],
             body,
         )?;
@@ -85,12 +90,32 @@ impl Db {
 
     pub(super) fn set_status(&self, run: &RunKey, status: InboxStatus, forget_at: Timestamp) -> Sql<Write> {
         let update = |entry| InboxEntry { status, ..entry };
-        self.change_status(run, &InboxStatus::Pending, update, forget_at)
+        self.change_status(run, &InboxStatus::Pending, update, (Some(forget_at), None))
     }
 
     pub(super) fn reopen(&self, run: &RunKey, reopen: &Reopen) -> Sql<Write> {
         let update = |entry| InboxEntry { status: InboxStatus::Pending, tries: reopen.tries, ..entry };
-        self.change_status(run, &reopen.was, update, reopen.keep_until)
+        self.change_status(run, &reopen.was, update, (None, Some(reopen.due_at)))
+    }
+
+    pub(super) fn postpone_entry(&self, run: &RunKey, due_at: Timestamp) -> Sql<Write> {
+        self.change_status(run, &InboxStatus::Pending, |entry| entry, (None, Some(due_at)))
+    }
+
+    /// Pending entries that are due, with their due times.
+    pub(super) fn due_entries(
+        &self,
+        excluded: &BTreeSet<TenantId>,
+        now: Timestamp,
+        limit: u32,
+    ) -> Sql<Vec<(i64, Due)>> {
+        self.all(
+            "SELECT tenant, run, due_at FROM inbox_entries INDEXED BY inbox_entries_by_due \
+             WHERE due_at IS NOT NULL AND due_at <= ?1 AND tenant NOT IN (SELECT value FROM json_each(?3)) \
+             ORDER BY due_at LIMIT ?2",
+            params![now.0, limit, text(excluded)?],
+            |row| Ok((row.get(2)?, Due::Entry(run_key(row, 0)?))),
+        )
     }
 
     fn change_status(
@@ -98,14 +123,20 @@ impl Db {
         run: &RunKey,
         was: &InboxStatus,
         change: impl FnOnce(InboxEntry) -> InboxEntry,
-        forget_at: Timestamp,
+        (expires_at, due_at): (Option<Timestamp>, Option<Timestamp>),
     ) -> Sql<Write> {
         let Some(entry) = self.entry(run)?.filter(|entry| entry.status == *was) else {
             return Ok(Write::Superseded);
         };
         self.run(
-            "UPDATE inbox_entries SET body = ?3, expires_at = ?4 WHERE tenant = ?1 AND run = ?2",
-            params![run.tenant.as_str(), run.run.as_str(), text(&change(entry))?, forget_at.0],
+            "UPDATE inbox_entries SET body = ?3, expires_at = ?4, due_at = ?5 WHERE tenant = ?1 AND run = ?2",
+            params![
+                run.tenant.as_str(),
+                run.run.as_str(),
+                text(&change(entry))?,
+                expires_at.map(|at| at.0),
+                due_at.map(|at| at.0)
+            ],
         )?;
         Ok(Write::Committed)
     }

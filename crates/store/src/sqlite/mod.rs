@@ -23,18 +23,17 @@ use std::time::Duration;
 
 use domain::audit::AuditEntry;
 use domain::chain::StoredEvent;
-use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
     ApiKey, AppliedWorkflow, Approval, ApprovalId, BlobRef, Card, ConcurrencyKey, Decision, Digest, Evidence,
     Fleet, IdempotencyKey, InboxEntry, InboxStatus, KeyId, Millis, Outgoing, Payload, Plan, QueueName,
-    Receipt, RunKey, RunRecord, SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp, WorkerId,
+    Receipt, RunId, RunKey, RunRecord, SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp, WorkerId,
     WorkerRecord, WorkflowName,
 };
 use tokio::time::Instant;
 
 use crate::access::{Access, KeyPage};
-use crate::archive::Archive;
+use crate::archive::{Archive, LogPosition};
 use crate::audit::{AuditLog, AuditPage, AuditedWrite};
 use crate::blobs::{self, BlobKind, Blobs};
 use crate::clock::{Clock, SystemClock};
@@ -42,7 +41,7 @@ use crate::cursor::{Cursor, PageQuery, UnknownCursor};
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, Governance, PolicyFiles};
 use crate::inbox::{Accepted, DueSchedule, Inbox, Reopen};
-use crate::ledger::{Admission, Holder, Ledger, RunPage, RunQuery, Waiter, Write};
+use crate::ledger::{Admission, Due, Holder, Ledger, RunPage, RunQuery, Waiter, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 use crate::sqlite::wakeup::WakeUp;
 use crate::trace;
@@ -108,6 +107,17 @@ impl SqliteStore {
     /// The number of messages with a job other than `advance` that become visible before `before`.
     pub async fn jobs(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.connections.read("count pending jobs", |db| db.jobs(before)).await
+    }
+
+    /// Gives the transparency log a new name. The log of a restored copy would otherwise contradict the log of the
+    /// original, which went on after the copy was made.
+    pub async fn rename_log(&self) -> Result<(), StoreError> {
+        self.connections.write("rename the transparency log", Db::rename_log).await
+    }
+
+    /// Copies every committed row to `path`, an empty or missing file. Other processes can write meanwhile.
+    pub async fn back_up(&self, path: &Path) -> Result<(), StoreError> {
+        self.connections.back_up(path).await
     }
 
     /// Moves the write-ahead log into the database file.
@@ -210,12 +220,22 @@ impl Ledger for SqliteStore {
         &self,
         tenant: &TenantId,
         concurrency_key: &ConcurrencyKey,
-        current: Holder,
-        next: Waiter,
-    ) -> Result<Write, StoreError> {
+        waiter: Waiter,
+    ) -> Result<(), StoreError> {
         let (tenant, concurrency_key) = (tenant.clone(), *concurrency_key);
-        let write = move |db: &Db| db.enqueue_waiter((&tenant, &concurrency_key), &current, &next);
+        let write = move |db: &Db| db.enqueue_waiter((&tenant, &concurrency_key), &waiter);
         self.connections.write("enqueue a run for a concurrency key", write).await
+    }
+
+    async fn remove_waiter(
+        &self,
+        tenant: &TenantId,
+        concurrency_key: &ConcurrencyKey,
+        waiter: Waiter,
+    ) -> Result<(), StoreError> {
+        let (tenant, concurrency_key) = (tenant.clone(), *concurrency_key);
+        let write = move |db: &Db| db.remove_waiter((&tenant, &concurrency_key), &waiter);
+        self.connections.write("remove a run from the wait queue of a concurrency key", write).await
     }
 
     async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {
@@ -274,12 +294,12 @@ impl Ledger for SqliteStore {
         excluded: &BTreeSet<TenantId>,
         now: Timestamp,
         limit: u32,
-    ) -> Result<Vec<RunKey>, StoreError> {
+    ) -> Result<Vec<Due>, StoreError> {
         self.connections.read("find due runs", |db| db.due_excluding(excluded, now, limit)).await
     }
 
-    async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
-        self.connections.read("list tenants", Db::tenants).await
+    async fn tenants(&self, after: Option<&TenantId>, limit: u32) -> Result<Vec<TenantId>, StoreError> {
+        self.connections.read("list tenants", |db| db.tenants(after, limit)).await
     }
 
     async fn flush(&self, _now: Timestamp, _limit: u32) -> Result<u32, StoreError> {
@@ -477,9 +497,12 @@ impl WorkerRegistry for SqliteStore {
 }
 
 impl Archive for SqliteStore {
-    const LOG_FOR_EACH_TENANT: bool = false;
+    /// The bundles are in the same file as the ledger, and are restored with it.
+    fn bundle_name(&self, run: &RunId) -> String {
+        run.to_string()
+    }
 
-    async fn append_log(&self, run: &RunKey, leaf: Digest) -> Result<Position, StoreError> {
+    async fn append_log(&self, run: &RunKey, leaf: Digest) -> Result<LogPosition, StoreError> {
         let key = run.clone();
         let appended = self
             .connections
@@ -534,6 +557,21 @@ impl Blobs for SqliteStore {
         let bytes = self.connections.read(doing, |db| db.blob((kind, tenant), blob)).await?;
         bytes.map(|bytes| blobs::verify_digest(bytes, blob, doing)).transpose()
     }
+
+    async fn put_bundle(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        bytes: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let (tenant, name) = (tenant.clone(), name.to_owned());
+        let write = move |db: &Db| db.put_bundle(&tenant, &name, &bytes);
+        self.connections.write("store a bundle", write).await
+    }
+
+    async fn bundle(&self, tenant: &TenantId, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.connections.read("read a bundle", |db| db.bundle(tenant, name)).await
+    }
 }
 
 impl Inbox for SqliteStore {
@@ -561,6 +599,11 @@ impl Inbox for SqliteStore {
     async fn reopen(&self, run: &RunKey, reopen: Reopen) -> Result<Write, StoreError> {
         let run = run.clone();
         self.connections.write("reopen an inbox entry", move |db| db.reopen(&run, &reopen)).await
+    }
+
+    async fn postpone_entry(&self, run: &RunKey, due_at: Timestamp) -> Result<Write, StoreError> {
+        let run = run.clone();
+        self.connections.write("update an inbox entry", move |db| db.postpone_entry(&run, due_at)).await
     }
 
     async fn apply(&self, applied: AppliedWorkflow, due: Option<Timestamp>) -> Result<Write, StoreError> {

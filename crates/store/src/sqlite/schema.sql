@@ -100,6 +100,14 @@ CREATE TABLE blob_owners (
     PRIMARY KEY (kind, tenant, sha256)
 ) WITHOUT ROWID;
 
+-- A name is written once.
+CREATE TABLE bundles (
+    tenant TEXT NOT NULL,
+    name   TEXT NOT NULL,
+    body   BLOB NOT NULL,
+    PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
 CREATE TABLE tenants (
     tenant   TEXT PRIMARY KEY,
     revision INTEGER NOT NULL,
@@ -150,7 +158,8 @@ CREATE TABLE cards (
     PRIMARY KEY (tenant, approval)
 ) WITHOUT ROWID;
 
--- The transparency log: one row per entry, and the Merkle frontier, which is all that an append needs.
+-- The transparency log: one row per entry, and the Merkle frontier, which is all that an append needs. `log` is the
+-- random name of the log.
 CREATE TABLE log (
     n        INTEGER PRIMARY KEY,
     run      INTEGER NOT NULL UNIQUE,
@@ -158,6 +167,7 @@ CREATE TABLE log (
 );
 CREATE TABLE log_head (
     id       INTEGER PRIMARY KEY CHECK (id = 1),
+    log      TEXT NOT NULL,
     frontier TEXT NOT NULL
 );
 
@@ -166,19 +176,22 @@ CREATE TABLE evidence (
     body TEXT NOT NULL
 );
 
--- Accepted events. Each is unique by its idempotency key (through the run id) and by its authentication proof.
+-- Accepted events. Each is unique by its idempotency key (through the run id) and by its authentication proof. A pending
+-- one has a due time and never expires.
 CREATE TABLE inbox_entries (
     tenant      TEXT NOT NULL,
     run         TEXT NOT NULL,
     proof       BLOB NOT NULL,
     dedupe_key  BLOB,
     received_at INTEGER NOT NULL,
-    expires_at  INTEGER NOT NULL,
+    expires_at  INTEGER,
+    due_at      INTEGER,
     body        TEXT NOT NULL,
     PRIMARY KEY (tenant, run)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX inbox_entries_by_proof ON inbox_entries (tenant, proof);
-CREATE INDEX inbox_entries_by_expiry ON inbox_entries (expires_at);
+CREATE INDEX inbox_entries_by_expiry ON inbox_entries (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX inbox_entries_by_due ON inbox_entries (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX inbox_entries_by_dedupe_key ON inbox_entries (tenant, dedupe_key, received_at) WHERE dedupe_key IS NOT NULL;
 
 -- The latest applied version of each workflow. `due_at` is the next start of a workflow with a schedule.
@@ -200,13 +213,20 @@ CREATE TABLE workflow_versions (
     PRIMARY KEY (tenant, workflow, version)
 ) WITHOUT ROWID;
 
--- The run that holds a concurrency key, and the first run that waits for it.
+-- The run that holds a concurrency key, and its wait queue.
 CREATE TABLE concurrency_keys (
     tenant          TEXT NOT NULL,
     concurrency_key BLOB NOT NULL,
     run             TEXT NOT NULL,
-    waiter          TEXT,
     PRIMARY KEY (tenant, concurrency_key)
+) WITHOUT ROWID;
+CREATE TABLE waiters (
+    tenant          TEXT NOT NULL,
+    concurrency_key BLOB NOT NULL,
+    since           INTEGER NOT NULL,
+    run             TEXT NOT NULL,
+    woken_at        INTEGER,
+    PRIMARY KEY (tenant, concurrency_key, since, run)
 ) WITHOUT ROWID;
 
 -- The dispatch switch of the whole fleet.

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
     Accepted, Access as _, Admission, Archive as _, AuditLog as _, AuditedWrite, DueSchedule,
-    Governance as _, Hold, Holder, Inbox as _, Ledger as _, PageQuery, PolicyFiles, Reopen, RunQuery, Waiter,
+    Governance as _, Hold, Inbox as _, Ledger as _, PageQuery, PolicyFiles, Reopen, RunQuery, Waiter,
     WorkerRegistry as _, Write,
 };
 use domain::audit::{AdminChange, AuditEntry};
@@ -85,12 +85,14 @@ fn ledger() -> Vec<Call<Table>> {
             |table| Box::pin(async {
                 assert_eq!(table.store.admit(with_concurrency_key()).await.unwrap(), Write::Committed);
             }),
-            |store| {
-                let current = Holder { run: run().run, next: None };
-                let next = Waiter { run: RunId::new("next").unwrap(), since: NOON, seen: NOON };
-                store.enqueue_waiter(&tenant(), &concurrency_key(), current, next).await
-            },
-            repeated: SUPERSEDED
+            |store| { store.enqueue_waiter(&tenant(), &concurrency_key(), waiter()).await }
+        ),
+        call!(
+            "remove_waiter",
+            |table| Box::pin(async {
+                table.store.enqueue_waiter(&tenant(), &concurrency_key(), waiter()).await.unwrap();
+            }),
+            |store| { store.remove_waiter(&tenant(), &concurrency_key(), waiter()).await }
         ),
         call!("commit", SIGNALED, |store| store.commit(decision(Until::ApprovalRequested)).await, repeated: SUPERSEDED),
         Call {
@@ -122,7 +124,7 @@ fn ledger() -> Vec<Call<Table>> {
             let others = BTreeSet::from(["umbrella".parse().unwrap()]);
             store.due_excluding(&others, FAR_AHEAD, 10).await
         }),
-        call!("tenants", STARTED, |store| store.tenants().await),
+        call!("tenants", STARTED, |store| store.tenants(None, 10).await),
         call!("flush", OUTBOX_ENTRY, |store| store.flush(FAR_AHEAD, 10).await, repeated: Some("0")),
         call!("flush, for evidence", CANCELED, |store| store.flush(FAR_AHEAD, 10).await, repeated: Some("0")),
     ]
@@ -273,7 +275,8 @@ const OTHER_RUN_LOGGED: Setup = |table| {
 
 fn evidence() -> Evidence {
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
-    Evidence { bundle, index: 0, sealed_at: NOON }
+    let name = "run".to_owned();
+    Evidence { bundle, name, index: 0, sealed_at: NOON }
 }
 
 const KEY_CREATED: Setup = |table| {
@@ -349,9 +352,19 @@ fn api_key() -> ApiKey {
     }
 }
 
+fn waiter() -> Waiter {
+    Waiter { run: RunId::new("next").unwrap(), since: NOON, woken: None }
+}
+
 fn inbox() -> Vec<Call<Table>> {
     vec![
         call!("accept", NOTHING, |store| store.accept(entry("sn:1")).await, repeated: Some("Duplicate")),
+        call!(
+            "accept, dedupe key",
+            NOTHING,
+            |store| store.accept(with_dedupe_key("github:1")).await,
+            repeated: Some("Duplicate")
+        ),
         call!("accept, duplicate proof", ACCEPTED, |store| store.accept(entry("sn:2")).await),
         call!(
             "accept, duplicate dedupe key",
@@ -370,11 +383,12 @@ fn inbox() -> Vec<Call<Table>> {
                 assert_eq!(written.unwrap(), Write::Committed);
             }),
             |store| {
-                let reopen = Reopen { was: rejected(), tries: 1, keep_until: FAR_AHEAD };
+                let reopen = Reopen { was: rejected(), tries: 1, due_at: FAR_AHEAD };
                 store.reopen(&entry("sn:1").run, reopen).await
             },
             repeated: SUPERSEDED
         ),
+        call!("postpone_entry", ACCEPTED, |store| store.postpone_entry(&entry("sn:1").run, FAR_AHEAD).await),
         call!("apply", NOTHING, |store| store.apply(applied(), Some(NOON)).await),
         call!("due_schedules", SCHEDULED, |store| store.due_schedules(FAR_AHEAD, 10).await),
         call!("reschedule", SCHEDULED, |store| {

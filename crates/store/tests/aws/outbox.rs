@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use countersign_store::aws::{AwsParts, AwsStore};
 use countersign_store::{
-    Archive as _, Clock as _, Delivery, Inbox as _, Ledger, Queue, SqliteStore, StoreError, SystemClock,
+    Archive as _, Clock as _, Delivery, Due, Inbox as _, Ledger, Queue, SqliteStore, StoreError, SystemClock,
     Write,
 };
 use domain::command::Cancel;
@@ -89,7 +89,7 @@ async fn evidence_is_requested_until_it_is_recorded(env: TestEnv) {
     assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), []);
 
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
-    let evidence = Evidence { bundle, index: 0, sealed_at: Timestamp(0) };
+    let evidence = Evidence { bundle, name: "run".to_owned(), index: 0, sealed_at: Timestamp(0) };
     assert_eq!(store.put_evidence(&record.key, evidence.clone()).await.unwrap(), Write::Committed);
 
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
@@ -108,7 +108,7 @@ async fn missing_evidence_is_requested_with_growing_delays(env: TestEnv) {
     assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [], "nothing to advance");
 
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
-    let evidence = Evidence { bundle, index: 0, sealed_at: ended };
+    let evidence = Evidence { bundle, name: "run".to_owned(), index: 0, sealed_at: ended };
     assert_eq!(store.put_evidence(&record.key, evidence).await.unwrap(), Write::Committed);
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
 }
@@ -132,7 +132,7 @@ async fn due_runs_and_runs_without_evidence_are_both_found(env: TestEnv) {
     for n in 0..9 {
         start_and_cancel(&store, &format!("ended-{n}")).await;
     }
-    let first = start_run(&store, "first").await.key;
+    let first = Due::Run(start_run(&store, "first").await.key);
     assert_eq!(store.due(FAR_AHEAD, 1).await.unwrap(), [first]);
     for n in 0..9 {
         start_run(&store, &format!("live-{n}")).await;
@@ -150,7 +150,7 @@ async fn runs_without_evidence_do_not_hide_due_runs(env: TestEnv) {
     let (store, _) = store(&env);
     let finished = start_and_cancel(&store, "finished").await.key;
     copy_run(&env, &finished, FINISHED).await;
-    let due = start_run(&store, "due").await.key;
+    let due = Due::Run(start_run(&store, "due").await.key);
 
     let logs = Logs::default();
     let hidden = store.due(FAR_AHEAD, 10).with_subscriber(logs.clone()).await;
@@ -209,7 +209,7 @@ async fn unavailable_queue_does_not_block_the_flush(env: TestEnv) {
     );
     let ended = start_and_cancel(&store, "ended").await.key;
     let waiting = start_run(&store, "waiting").await.key;
-    put_outbox_entry(&env, &waiting, "notify_approval:an-approval", QueueName::Decisions).await;
+    put_outbox_entry(&env, &waiting, "notify_approval:an-approval:1", QueueName::Decisions).await;
     put_outbox_entry(&env, &ended, "start", QueueName::Ingest).await;
     received(&store).await;
 
@@ -292,7 +292,7 @@ async fn unsent_advance_message_is_found_by_the_due_index(env: TestEnv) {
     down.store(false, Ordering::Relaxed);
     assert!(received(&store).await.is_empty());
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
-    assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [record.key]);
+    assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [Due::Run(record.key)]);
 }
 
 async fn received(store: &AwsStore<UnreliableQueue, SqliteStore>) -> Vec<Delivery> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_store::{
-    Archive as _, Governance as _, Ledger as _, PageQuery, Queue as _, RunQuery, StoreError, Write,
+    Archive as _, Due, Governance as _, Ledger as _, PageQuery, Queue as _, RunQuery, StoreError, Write,
 };
 use domain::chain::verify;
 use domain::merkle::Position;
@@ -126,7 +126,7 @@ async fn ddb_conflict_storm(table: Table) {
             let position = loop {
                 match table.store.append_log(&run(), merkle::leaf(b"head")).await {
                     Err(StoreError::Busy { .. }) => sleep(Duration::from_millis(50)).await,
-                    position => break position?,
+                    appended => break appended?.position,
                 }
             };
             assert_eq!((position.index, position.size), (0, 1));
@@ -174,7 +174,9 @@ fn log_leaf(number: usize) -> Digest {
 fn appends(table: &Table, numbers: Range<usize>) -> Vec<JoinHandle<Result<Position, StoreError>>> {
     let append = |number| {
         let store = table.store.clone();
-        tokio::spawn(async move { store.append_log(&log_run(number), log_leaf(number)).await })
+        tokio::spawn(async move {
+            store.append_log(&log_run(number), log_leaf(number)).await.map(|appended| appended.position)
+        })
     };
     numbers.map(append).collect()
 }
@@ -188,7 +190,7 @@ async fn assert_appended(table: &Table, appended: Vec<JoinHandle<Result<Position
         // The first entry, one within a batch, and the last.
         if number == 0 || number % 100 == 99 {
             let again = table.store.append_log(&log_run(number), log_leaf(number)).await.unwrap();
-            assert_eq!(again, position);
+            assert_eq!(again.position, position);
         }
         assert_eq!(roots.insert(position.index, position.root), None, "two entries with one index");
     }
@@ -213,7 +215,7 @@ async fn one_write_appends_all_waiting_entries(table: Table) {
 async fn canceled_append_does_not_stop_the_others(table: Table) {
     table.connection.set([Injection::once("PutItem", 1, Fault::Silence)]);
     let first = appends(&table, 0..1);
-    assert_eq!(table.store.append_log(&log_run(0), log_leaf(0)).await.unwrap().index, 0);
+    assert_eq!(table.store.append_log(&log_run(0), log_leaf(0)).await.unwrap().position.index, 0);
     let mut rest = appends(&table, 1..40);
     sleep(Duration::from_millis(1)).await;
     rest[0].abort();
@@ -256,7 +258,7 @@ async fn gsi_stale_read(table: Table) {
             .await,
         recorded_queries(
             &table,
-            Box::pin(async { assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [run()]) }),
+            Box::pin(async { assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [Due::Run(run())]) }),
         )
         .await,
         recorded_queries(&table, Box::pin(async { assert_eq!(sweep().await.woken, 1) })).await,
@@ -272,7 +274,7 @@ async fn gsi_stale_read(table: Table) {
     table.connection.set(due);
     assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), []);
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
-    let evidence = Evidence { bundle, index: 0, sealed_at: NOON };
+    let evidence = Evidence { bundle, name: "run".to_owned(), index: 0, sealed_at: NOON };
     assert_eq!(store.put_evidence(&run(), evidence).await.unwrap(), Write::Committed);
     let messages = store.depth(QueueName::Steps).await.unwrap();
     let expected = swept.len();

@@ -105,8 +105,8 @@ impl FaultKind {
             Self::Conflict => false,
             // The store retries the rest of a batch.
             Self::PartOfBatch => true,
-            // A write without a client request token is sent once.
-            _ => !matches!(row.operation, "PutItem" | "UpdateItem"),
+            // A conditional write without a client request token is sent once.
+            _ => row.operation != "UpdateItem" && row.sent_by != "mod.rs::put",
         }
     }
 

@@ -44,11 +44,12 @@ pub(crate) const ROWS: &[Row] = rows![
     "plan": "GetItem" from "mod.rs::get", Read, "read a plan";
     "admit": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
     "admit, with a concurrency key": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
-    "holder": "GetItem" from "mod.rs::get", Read, "find the holder of a concurrency key";
-    "enqueue_waiter": "UpdateItem" from "mod.rs::update", Write, "enqueue a run for a concurrency key";
+    "holder": "Query" from "index.rs::range", Read, "find the holder of a concurrency key";
+    "enqueue_waiter": "PutItem" from "ledger.rs::enqueue_waiter", Write, "enqueue a run for a concurrency key";
+    "remove_waiter": "DeleteItem" from "outbox.rs::delete_item", Write, "remove a run from the wait queue of a concurrency key";
     "commit": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
     "commit, job sent late": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
-    "commit, job sent late": "DeleteItem" from "outbox.rs::delete_entry", BestEffort, ;
+    "commit, job sent late": "DeleteItem" from "outbox.rs::delete_item", BestEffort, ;
     "commit, record only": "UpdateItem" from "commit.rs::update_one", Write, "commit a decision";
     "load": "GetItem" from "mod.rs::get", Read, "load a run";
     "input": "GetItem" from "mod.rs::get", Read, "read the input of a run";
@@ -70,7 +71,7 @@ pub(crate) const ROWS: &[Row] = rows![
     "tenants": "Query" from "index.rs::query", Read, "list tenants";
     "flush": "Query" from "index.rs::query", Read, "flush the outbox";
     "flush": "GetItem" from "mod.rs::get", Read, "flush the outbox";
-    "flush": "DeleteItem" from "outbox.rs::delete_entry", Write, "delete an outbox entry";
+    "flush": "DeleteItem" from "outbox.rs::delete_item", Write, "delete an outbox entry";
     "flush": "BatchGetItem" from "mod.rs::get_batch", Read, "flush the outbox";
     "flush, for evidence": "Query" from "index.rs::query", Read, "flush the outbox";
     "flush, for evidence": "BatchGetItem" from "mod.rs::get_batch", Read, "flush the outbox";
@@ -107,14 +108,16 @@ pub(crate) const ROWS: &[Row] = rows![
     "load_with_evidence": "GetItem" from "mod.rs::get", Read, "find the evidence of a run";
     "evidence": "GetItem" from "mod.rs::get", Read, "find the evidence of a run";
     // The inbox.
-    "accept": "TransactWriteItems" from "commit.rs::transact", Write, "store an inbox entry";
-    "accept, duplicate proof": "TransactWriteItems" from "commit.rs::transact", Write, "store an inbox entry";
+    "accept": "PutItem" from "mod.rs::put", Write, "store an inbox entry";
+    "accept, dedupe key": "TransactWriteItems" from "commit.rs::transact", Write, "store an inbox entry";
+    "accept, duplicate proof": "PutItem" from "mod.rs::put", Write, "store an inbox entry";
     "accept, duplicate proof": "GetItem" from "mod.rs::get", Read, "read an inbox entry" | "store an inbox entry";
     "accept, duplicate dedupe key": "TransactWriteItems" from "commit.rs::transact", Write, "store an inbox entry";
     "accept, duplicate dedupe key": "GetItem" from "mod.rs::get", Read, "read an inbox entry" | "store an inbox entry";
     "entry": "GetItem" from "mod.rs::get", Read, "read an inbox entry";
     "set_status": "UpdateItem" from "mod.rs::update", Write, "update an inbox entry";
     "reopen": "UpdateItem" from "mod.rs::update", Write, "reopen an inbox entry";
+    "postpone_entry": "UpdateItem" from "mod.rs::update", Write, "update an inbox entry";
     "apply": "GetItem" from "mod.rs::get", Read, "apply a workflow";
     "apply": "TransactWriteItems" from "commit.rs::transact", Write, "apply a workflow";
     "due_schedules": "Query" from "index.rs::query", Read, "find due schedules";
@@ -157,12 +160,16 @@ pub(crate) const ROWS: &[Row] = rows![
     "put_blob, existing": "HeadObject" from "s3.rs::is_recent", BestEffort, ;
     "put_blob, old object": "PutObject" from "s3.rs::put", Write, "store a blob";
     "put_blob, old object": "HeadObject" from "s3.rs::is_recent", BestEffort, ;
-    "blob": "GetObject" from "s3.rs::blob", Read, "read a blob";
+    "blob": "GetObject" from "s3.rs::get", Read, "read a blob";
+    "put_bundle": "PutObject" from "s3.rs::put", Write, "store a blob";
+    "put_bundle, existing": "PutObject" from "s3.rs::put", Write, "store a blob";
+    "put_bundle, existing": "GetObject" from "s3.rs::get", Read, "read a blob";
+    "bundle": "GetObject" from "s3.rs::get", Read, "read a blob";
     // Requests of the ledger to the queue and the blob store.
     "put_policy, in a blob": "PutObject" from "s3.rs::put", Write, "store a blob";
     "put_policy, in a blob": "PutItem" from "mod.rs::put", Write, "store a policy";
     "policy, in a blob": "GetItem" from "mod.rs::get", Read, "read a policy";
-    "policy, in a blob": "GetObject" from "s3.rs::blob", Read, "read a blob";
+    "policy, in a blob": "GetObject" from "s3.rs::get", Read, "read a blob";
     "commit, with jobs": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
     "commit, with jobs": "SendMessage" from "sqs.rs::send", BestEffort, "send a message";
     "commit, run ends": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
@@ -183,14 +190,14 @@ pub(crate) fn row(call: &str, operation: &str) -> &'static Row {
 
 /// Texts that look like operation names but are not.
 const NOT_OPERATIONS: [&str; 4] = [
-    "finished runs without evidence hide due runs",
+    "due index scan limit reached; due runs may be delayed",
     "no reason given",
     "skipped an undecodable item",
     "skipped an undecodable outbox entry",
 ];
 
 /// Store methods that send no request to AWS.
-const NO_REQUEST: [&str; 1] = ["receive_except"];
+const NO_REQUEST: [&str; 2] = ["receive_except", "bundle_name"];
 
 /// The files of the store traits.
 const TRAITS: [&str; 9] = [

@@ -17,7 +17,7 @@ pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
         ("s3_checksum_mismatch", |env| Box::pin(s3_checksum_mismatch(env))),
         ("s3_503_slowdown", |env| Box::pin(s3_503_slowdown(env))),
         ("put_blob_faults_are_classified", |env| Box::pin(put_blob_faults_are_classified(env))),
-        ("existing_blob_is_not_overwritten", |env| Box::pin(existing_blob_is_not_overwritten(env))),
+        ("existing_bundle_is_not_overwritten", |env| Box::pin(existing_bundle_is_not_overwritten(env))),
         ("blob_with_a_lost_reply_is_stored_once", |env| Box::pin(blob_with_a_lost_reply_is_stored_once(env))),
         ("only_old_payloads_are_renewed", |env| Box::pin(only_old_payloads_are_renewed(env))),
         ("payload_is_renewed_without_head_permission", |env| {
@@ -39,7 +39,6 @@ fn key(kind: BlobKind, blob: &BlobRef) -> String {
     match kind {
         BlobKind::Payloads => format!("payloads/acme/{}", blob.sha256),
         BlobKind::Bodies => format!("bodies/acme/{}", blob.sha256),
-        BlobKind::Evidence => format!("acme/{}", blob.sha256),
     }
 }
 
@@ -47,10 +46,7 @@ fn key(kind: BlobKind, blob: &BlobRef) -> String {
 async fn s3_checksum_mismatch(env: TestEnv) {
     let blobs = env.blobs(None);
     for kind in BlobKind::ALL {
-        let bucket = match kind {
-            BlobKind::Payloads | BlobKind::Bodies => &env.buckets.payloads,
-            BlobKind::Evidence => &env.buckets.evidence,
-        };
+        let bucket = &env.buckets.payloads;
         let blob = blobs.put_blob(kind, &tenant(), b"original".to_vec()).await.unwrap();
         let altered = ByteStream::from_static(b"altered");
         env.s3.put_object().bucket(bucket).key(key(kind, &blob)).body(altered).send().await.unwrap();
@@ -104,13 +100,15 @@ async fn put_blob_faults_are_classified(env: TestEnv) {
     }
 }
 
-async fn existing_blob_is_not_overwritten(env: TestEnv) {
+async fn existing_bundle_is_not_overwritten(env: TestEnv) {
     let blobs = env.blobs(None);
-    let blob = blobs.put_blob(BlobKind::Evidence, &tenant(), b"proof".to_vec()).await.unwrap();
-    let object = key(BlobKind::Evidence, &blob);
-    let head = || env.s3.head_object().bucket(&env.buckets.evidence).key(&object).send();
+    assert_eq!(blobs.put_bundle(&tenant(), "table/run", b"proof".to_vec()).await.unwrap(), None);
+    let head = || env.s3.head_object().bucket(&env.buckets.evidence).key("acme/table/run").send();
     let first = head().await.unwrap();
-    assert_eq!(blobs.put_blob(BlobKind::Evidence, &tenant(), b"proof".to_vec()).await.unwrap(), blob);
+    for again in [b"proof", b"other"] {
+        let stored = blobs.put_bundle(&tenant(), "table/run", again.to_vec()).await.unwrap();
+        assert_eq!(stored, Some(b"proof".to_vec()));
+    }
     // The bucket is versioned; a second write would have created a version.
     assert_eq!(head().await.unwrap().version_id(), first.version_id());
     assert!(first.version_id().is_some());
@@ -130,7 +128,6 @@ async fn only_old_payloads_are_renewed(env: TestEnv) {
         (BlobKind::Payloads, today, "PutObject HeadObject"),
         (BlobKind::Payloads, later, "PutObject HeadObject PutObject"),
         (BlobKind::Bodies, later, "PutObject"),
-        (BlobKind::Evidence, later, "PutObject"),
     ] {
         let blob = env.blobs(None).put_blob(kind, &tenant(), b"large".to_vec()).await.unwrap();
         let connection = FaultyConnection::with([]);
@@ -172,13 +169,13 @@ async fn only_evidence_is_locked(env: TestEnv) {
         (RetentionMode::Compliance, ObjectLockRetentionMode::Compliance),
     ] {
         let blobs = env.blobs(Some(Retention { mode, days: 30 }));
-        let bytes = format!("proof under {mode:?}").into_bytes();
+        let name = format!("proof-under-{mode:?}");
         let before = SystemClock.now();
-        let blob = blobs.put_blob(BlobKind::Evidence, &tenant(), bytes).await.unwrap();
+        blobs.put_bundle(&tenant(), &name, b"proof".to_vec()).await.unwrap();
         blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
 
         let request = env.s3.get_object_retention().bucket(&env.buckets.evidence);
-        let retention = request.key(key(BlobKind::Evidence, &blob)).send().await.unwrap().retention.unwrap();
+        let retention = request.key(format!("acme/{name}")).send().await.unwrap().retention.unwrap();
         assert_eq!(retention.mode(), Some(&locked));
         let days = 30 * 24 * 60 * 60;
         let until = retention.retain_until_date().unwrap().secs() - before.0 / 1000;
@@ -188,7 +185,7 @@ async fn only_evidence_is_locked(env: TestEnv) {
 
 async fn buckets_are_created_once(env: TestEnv) {
     let blobs = env.blobs(None);
-    let blob = blobs.put_blob(BlobKind::Evidence, &tenant(), b"proof".to_vec()).await.unwrap();
+    blobs.put_bundle(&tenant(), "run", b"proof".to_vec()).await.unwrap();
     create_buckets(&env.s3, &env.buckets).await.unwrap();
-    assert_eq!(blobs.blob(BlobKind::Evidence, &tenant(), &blob).await.unwrap(), Some(b"proof".to_vec()));
+    assert_eq!(blobs.bundle(&tenant(), "run").await.unwrap(), Some(b"proof".to_vec()));
 }

@@ -120,6 +120,14 @@ const STORED: Setup = |cell| {
     })
 };
 
+/// A bundle is stored.
+const SEALED: Setup = |cell| {
+    Box::pin(async {
+        // All cells share the bucket, so an earlier one may have stored it.
+        cell.store.put_bundle(&tenant(), "run", b"proof".to_vec()).await.unwrap();
+    })
+};
+
 fn blobs() -> Vec<Call<Cell>> {
     vec![
         call!("put_blob", NOTHING, |cell| cell
@@ -138,6 +146,15 @@ fn blobs() -> Vec<Call<Cell>> {
             let blob = BlobRef { sha256: Digest::of_bytes(b"large"), bytes: 5 };
             cell.store.blob(BlobKind::Payloads, &tenant(), &blob).await
         }),
+        call!("put_bundle", NOTHING, |cell| {
+            let stored = cell.store.put_bundle(&tenant(), "run", b"proof".to_vec()).await;
+            // After a lost reply, the same bundle is there.
+            stored.map(|stored| stored.is_none_or(|stored| stored == b"proof"))
+        }),
+        call!("put_bundle, existing", SEALED, |cell| {
+            cell.store.put_bundle(&tenant(), "run", b"forged".to_vec()).await
+        }),
+        call!("bundle", SEALED, |cell| cell.store.bundle(&tenant(), "run").await),
     ]
 }
 

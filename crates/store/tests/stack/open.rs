@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use countersign_store::aws::{AwsSettings, configure, create_queues, open, sqs};
-use countersign_store::{BlobKind, Blobs as _, Ledger as _, Queue as _};
+use countersign_store::{Blobs as _, Ledger as _, Queue as _};
 use domain::{Job, Millis, Outgoing, QueueName, RunId, RunKey, TenantId};
 
 use crate::EnvCase;
@@ -46,8 +46,8 @@ pub(crate) async fn child(env: &str) {
     let run = RunKey { tenant: tenant.clone(), run: RunId::new("run").unwrap() };
     assert_eq!(store.load(&run).await.unwrap(), None);
 
-    let blob = store.put_blob(BlobKind::Evidence, &tenant, b"proof".to_vec()).await.unwrap();
-    assert_eq!(store.blob(BlobKind::Evidence, &tenant, &blob).await.unwrap(), Some(b"proof".to_vec()));
+    assert_eq!(store.put_bundle(&tenant, "run", b"proof".to_vec()).await.unwrap(), None);
+    assert_eq!(store.bundle(&tenant, "run").await.unwrap(), Some(b"proof".to_vec()));
 
     // Long polling takes longer than the timeout of other requests.
     let wait = Duration::from_secs(3);
