@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use domain::draft::DELAY_MAX;
 use domain::{Job, Millis, Outgoing, Refusal, Timestamp};
-use engine::{AdvanceLimits, AdvanceResult, Again, Engine, EngineError, NotifyFailure};
+use engine::{AdvanceLimits, AdvanceResult, Engine, EngineError, NotifyFailure, RetryHint};
 use store::{Delivery, Handle, Store, StoreError};
 
 use tokio::time::sleep;
@@ -44,7 +44,7 @@ fn backoff(receives: u32) -> Millis {
 /// How long a failed message waits. `None`: the message is left alone and becomes a dead letter if it keeps failing.
 fn retry_delay(error: &EngineError, receives: u32) -> Option<Millis> {
     match error {
-        EngineError::NotifyFailure(NotifyFailure { again: Again::After(least), .. }) => {
+        EngineError::NotifyFailure(NotifyFailure { retry: RetryHint::After(least), .. }) => {
             Some(backoff(receives).max(least.unwrap_or_default()))
         }
         EngineError::Store(StoreError::Busy { .. } | StoreError::Unknown { .. })
@@ -103,8 +103,8 @@ impl<S: Store> JobRunner<S> {
         let Delivery { run, job, .. } = delivery;
         match job {
             Job::Advance => self.engine.execution().advance(run, &self.shutdown, self.limits).await,
-            Job::NotifyApproval(approval) => {
-                self.engine.governance().show(run, approval).await.map(|()| AdvanceResult::Done)
+            Job::NotifyApproval { approval, revision } => {
+                self.engine.governance().show(run, approval, *revision).await.map(|()| AdvanceResult::Done)
             }
             Job::BuildEvidence => {
                 self.engine.operations().build_evidence(run).await.map(|_| AdvanceResult::Done)

@@ -1,14 +1,15 @@
 //! The worker: receives messages, runs their jobs, drains on shutdown.
 //!
 //! Each queue has a loop that receives messages and starts jobs, up to the queue's limit. So decisions by people
-//! never wait behind a backlog of steps, and `slots` keeps one tenant's jobs from delaying another tenant. One more loop sweeps for overdue runs, and one writes the heartbeat. The
-//! jobs renew their own leases and extend their messages. A message is deleted only after the last commit has left
-//! nothing to do now, so a dead worker's message is redelivered.
+//! never wait behind a backlog of steps, and `slots` keeps one tenant's jobs from delaying another tenant. One more loop
+//! sweeps for overdue runs, and one writes the heartbeat. The jobs renew their own leases and extend their messages. A
+//! message is deleted only after the last commit has left nothing to do now, so a dead worker's message is redelivered.
 
 mod health;
 mod heartbeat;
 mod job_runner;
 mod slots;
+mod sweep;
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::worker_registry::HEARTBEAT_EVERY;
-use domain::{Cause, Initiator, Millis, QueueName, WorkerId};
+use domain::{Millis, QueueName, WorkerId};
 use engine::{AdvanceLimits, Engine};
 use store::{Delivery, Store, trace};
 use tokio::sync::Semaphore;
@@ -273,16 +274,6 @@ impl<S: Store> Worker<S> {
         let _ = self.engine.store().extend(&delivery.handle, Millis(0)).await;
     }
 
-    async fn sweep_loop(&self) {
-        let by = Initiator::new(Cause::System, self.me.as_str());
-        loop {
-            sleep(self.settings.sweep_every).await;
-            if let Err(error) = self.engine.operations().sweep(&by).await {
-                tracing::warn!(event = "sweep_failed", %error, "sweep failed");
-            }
-        }
-    }
-
     /// Checks the worker's health periodically. The check has its own time limit, so that a store that never answers
     /// is noticed.
     async fn health_check_loop(&self) {
@@ -334,6 +325,6 @@ async fn hold_slot(
 /// A job that panicked left its message and its lease behind; both expire.
 fn report(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(event = "job_panicked", %error, "run task panicked");
+        tracing::error!(event = "job_panicked", %error, "job panicked");
     }
 }

@@ -366,9 +366,9 @@ async fn a_backout_cancels_finishes_or_leaves_each_run() {
     assert_eq!(env.status(&runs.lost).await, RunStatus::Paused);
     assert!(matches!(env.record(&runs.held).await.live, Live::Running(_)));
     let mut heard = 0;
-    let told =
+    let counts =
         env.elsewhere().operations().backout(&acme(), &ada(), "wrong release", |_| heard += 1).await.unwrap();
-    assert_eq!(told, Backout { canceled: 5, finishing: 1, need_a_person: 1, left: 0 });
+    assert_eq!(counts, Backout { canceled: 5, canceling: 1, needs_operator: 1, remaining: 0 });
     assert!(heard >= 7);
     sleep(STOP_VISIBLE_AFTER.std() * 2).await;
     let later = env.start("acme", "later", &three()).await;
@@ -406,7 +406,7 @@ async fn a_second_backout_changes_nothing() {
     }
 
     let again = env.elsewhere().operations().backout(&acme(), &ada(), "really", |_| {}).await.unwrap();
-    assert_eq!(again, Backout { need_a_person: 1, ..Backout::default() });
+    assert_eq!(again, Backout { needs_operator: 1, ..Backout::default() });
     env.work(Duration::from_mins(2)).await;
     for (run, once) in all.into_iter().zip(once) {
         assert_eq!(env.record(run).await, once);
@@ -418,15 +418,15 @@ async fn a_second_backout_changes_nothing() {
 async fn a_backout_reaches_exactly_its_scope() {
     let env = TestEnv::set();
     let (mine, theirs) = (env.start("acme", "k", &three()).await, env.start("umbrella", "k", &three()).await);
-    let told = env.elsewhere().operations().backout(&acme(), &ada(), "wrong", |_| {}).await.unwrap();
-    assert_eq!(told, Backout { canceled: 1, ..Backout::default() });
+    let counts = env.elsewhere().operations().backout(&acme(), &ada(), "wrong", |_| {}).await.unwrap();
+    assert_eq!(counts, Backout { canceled: 1, ..Backout::default() });
     assert_eq!(
         (env.status(&mine).await, env.status(&theirs).await),
         (RunStatus::Canceled, RunStatus::Queued)
     );
-    let told =
+    let counts =
         env.elsewhere().operations().backout(&DispatchScope::All, &ada(), "all wrong", |_| {}).await.unwrap();
-    assert_eq!(told, Backout { canceled: 1, ..Backout::default() });
+    assert_eq!(counts, Backout { canceled: 1, ..Backout::default() });
     assert_eq!(env.status(&theirs).await, RunStatus::Canceled);
 }
 
@@ -438,17 +438,21 @@ async fn a_backout_ends_when_dispatch_is_started() {
         runs.push(env.start("acme", &format!("k{n}"), &three()).await);
     }
     let engine = env.elsewhere();
-    let (told, rest) =
-        engine.operations().back_out_part(&DispatchScope::All, &ada(), "wrong", None, |_| {}).await.unwrap();
-    assert!(told.canceled < 250 && rest.is_some(), "one piece of it: {told:?}");
+    let (counts, rest) = engine
+        .operations()
+        .back_out_part(&DispatchScope::All, (&ada(), &ada()), "wrong", None, |_| {})
+        .await
+        .unwrap();
+    assert!(counts.canceled < 250 && rest.is_some(), "one piece of it: {counts:?}");
     engine.operations().start_dispatch(&DispatchScope::All, &ada()).await.unwrap();
-    let late = engine.operations().back_out_part(&DispatchScope::All, &ada(), "wrong", rest, |_| {}).await;
+    let late =
+        engine.operations().back_out_part(&DispatchScope::All, (&ada(), &ada()), "wrong", rest, |_| {}).await;
     assert!(matches!(late, Err(EngineError::BackoutOver)), "{late:?}");
     let mut ended = 0;
     for run in &runs {
         ended += u64::from(env.status(run).await == RunStatus::Canceled);
     }
-    assert_eq!(ended, told.canceled);
+    assert_eq!(ended, counts.canceled);
 }
 
 /// A worker died with an effect in progress: no worker may take the step over while dispatch is stopped, and a
@@ -468,8 +472,8 @@ async fn a_backout_resolves_the_effect_of_a_dead_worker() {
     assert_eq!((env.begun(), outside), (1, json!([])));
     assert!(matches!(env.record(&run).await.live, Live::Running(_)));
 
-    let told = env.elsewhere().operations().backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
-    assert_eq!(told, Backout { finishing: 1, ..Backout::default() });
+    let counts = env.elsewhere().operations().backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
+    assert_eq!(counts, Backout { canceling: 1, ..Backout::default() });
     env.work(Duration::from_mins(5)).await;
     let record = env.record(&run).await;
     assert_eq!((record.status, record.effects.done, record.effects.undone), (RunStatus::Canceled, 1, 1));
@@ -486,8 +490,8 @@ async fn a_backout_waits_for_an_authorised_retry() {
     engine.tenant_handle(&runs.lost.tenant, &ada()).resume(&runs.lost.run, "try it again").await.unwrap();
     assert!(matches!(env.record(&runs.lost).await.live, Live::Ready { authorised: Some(_), .. }));
 
-    let told = engine.operations().backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
-    assert_eq!(told.need_a_person, 1, "{told:?}");
+    let counts = engine.operations().backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
+    assert_eq!(counts.needs_operator, 1, "{counts:?}");
     let lost = env.record(&runs.lost).await;
     assert!(!lost.status.is_terminal() && lost.effects.unknown == 0, "{lost:?}");
 }

@@ -12,7 +12,7 @@ use domain::tenant::Person;
 use domain::{
     Approval, ApprovalId, Card, Job, Millis, Outgoing, QueueName, RunKey, Tenant, Timestamp, TraceContext,
 };
-use engine::{Again, ApprovalNotifier, Engine, Notifier, NotifyFailure};
+use engine::{ApprovalNotifier, Engine, Notifier, NotifyFailure, RetryHint};
 use store::{Governance as _, Queue as _, SqliteStore, trace};
 use testkit::TestClock;
 
@@ -30,8 +30,8 @@ impl ApprovalNotifier for Screen {
         self.tries.fetch_add(1, Ordering::Relaxed);
         if self.down.load(Ordering::Relaxed) {
             let (approval, why) = (approval.id.clone(), "too many requests".to_owned());
-            let again = Again::After(Some(Millis::mins(2)));
-            return Err(NotifyFailure { approval, why, so_far: None, again });
+            let retry = RetryHint::After(Some(Millis::mins(2)));
+            return Err(NotifyFailure { approval, why, so_far: None, retry });
         }
         self.shown.store(true, Ordering::Relaxed);
         let registration = "C0/1".to_owned();
@@ -98,14 +98,15 @@ async fn approval_requests_survive_a_long_slack_outage() {
 async fn a_job_without_its_commit_is_retried_then_dropped() {
     let env = TestEnv::set(&["ben"], Some(Arc::new(Screen::default()))).await;
     env.work(1).await;
-    let never = Job::NotifyApproval(ApprovalId::derive(&env.run, 7));
-    let message =
-        Outgoing { run: env.run.clone(), queue: QueueName::Decisions, job: never, delay: Millis(0) };
-    env.engine.store().send(&message).await.unwrap();
-    env.work(1).await;
-    assert_eq!(env.waiting().await, 1, "it may still be too early");
-    env.work(2).await;
-    assert_eq!((env.dead().await, env.waiting().await), (0, 0));
+    for (number, revision) in [(7, 1), (0, 9)] {
+        let job = Job::NotifyApproval { approval: ApprovalId::derive(&env.run, number), revision };
+        let message = Outgoing { run: env.run.clone(), queue: QueueName::Decisions, job, delay: Millis(0) };
+        env.engine.store().send(&message).await.unwrap();
+        env.work(1).await;
+        assert_eq!(env.waiting().await, 1, "it may still be too early");
+        env.work(2).await;
+        assert_eq!((env.dead().await, env.waiting().await), (0, 0));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -257,4 +258,73 @@ async fn a_worker_of_no_roll_signs_none() {
     let settings = WorkerSettings { heartbeat_every: None, ..WorkerSettings::default() };
     assert!(Worker::new(Arc::new(engine), settings, me(), shutdown.clone()).run().await);
     assert_eq!(store.workers().await.unwrap(), []);
+}
+
+/// Workers with the ids `names`, and the number of sweeps so far.
+fn fleet(names: &[&str]) -> (Vec<(CancellationToken, JoinHandle<bool>)>, Arc<AtomicU32>) {
+    let sweeps = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&sweeps);
+    let faults = Faults::at("ledger.due_excluding", move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Fault::None
+    });
+    let env = TestEnv::on(|store| Intercepted::new(store, faults));
+    let workers = names.iter().map(|name| {
+        let shutdown = CancellationToken::new();
+        let worker = Worker::new(
+            Arc::clone(&env.engine),
+            WorkerSettings::default(),
+            name.parse().unwrap(),
+            shutdown.clone(),
+        );
+        (shutdown, tokio::spawn(worker.run()))
+    });
+    (workers.collect(), sweeps)
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_worker_of_a_fleet_sweeps() {
+    let names: Vec<String> = (0..16).map(|number| format!("w-{number:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (one, by_one) = fleet(&names[..1]);
+    let (workers, by_all) = fleet(&names);
+    sleep(Duration::from_mins(10)).await;
+    let (alone, together) = (by_one.load(Ordering::Relaxed), by_all.load(Ordering::Relaxed));
+    assert!((110..=120).contains(&alone), "{alone} in ten minutes, one every five seconds");
+    assert!(together < alone * 3, "{together} sweeps of 16 workers, {alone} of one");
+
+    // The sweeper dies without a word. The next one takes over after three missed heartbeats.
+    workers[0].1.abort();
+    sleep(OFFLINE_AFTER.std() + HEARTBEAT_EVERY.std()).await;
+    by_all.store(0, Ordering::Relaxed);
+    sleep(Duration::from_mins(10)).await;
+    let together = by_all.load(Ordering::Relaxed);
+    assert!((110..360).contains(&together), "{together} sweeps of 15 workers");
+    drop(one);
+}
+
+#[tokio::test(start_paused = true)]
+async fn worker_without_the_registry_sweeps() {
+    let sweeps = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&sweeps);
+    let faults = Faults::new(move |call| match call.name {
+        "ledger.due_excluding" => {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Fault::None
+        }
+        "worker_registry.workers" => Fault::Fail(StoreError::Busy { doing: "list the workers" }),
+        _ => Fault::None,
+    });
+    let env = TestEnv::on(|store| Intercepted::new(store, faults));
+    for name in ["a", "b"] {
+        let worker = Worker::new(
+            Arc::clone(&env.engine),
+            WorkerSettings::default(),
+            name.parse().unwrap(),
+            CancellationToken::new(),
+        );
+        tokio::spawn(worker.run());
+    }
+    sleep(Duration::from_mins(1)).await;
+    assert!(sweeps.load(Ordering::Relaxed) >= 20);
 }

@@ -22,7 +22,7 @@ pub enum EngineError {
     PolicyBusy { tenant: TenantId },
     /// A newer program has started, and this one would drop what it does not know.
     #[error(
-        "another program writes records of format {format}, and this one knows format {}: update this program",
+        "the store has records of format {format}; this program supports formats up to {}; update it",
         domain::dispatch::RECORD_FORMAT
     )]
     Outdated { format: u32 },
@@ -73,11 +73,17 @@ pub enum EngineError {
         #[source]
         source: Box<evidence::BuildError>,
     },
+    /// The stored records of an ended run contradict what was logged or signed before.
+    #[error(
+        "run {run} was altered after sealing: {what} has other content. Nothing was signed; the signed bundle is the \
+         record of the run. Compare the run with it (`countersign bundle show`), and restore the store from a backup"
+    )]
+    AlteredRun { run: RunKey, what: &'static str },
     /// An approval request could not be posted.
     #[error(transparent)]
     NotifyFailure(#[from] NotifyFailure),
     /// The requester cannot be identified, so self-approval could not be prevented.
-    #[error("{id:?} is not a valid user name; a run needs one, so that its requester cannot approve it")]
+    #[error("{id:?} is not a valid user name; use letters, digits, `.`, `_` and `-`")]
     NotAPerson { id: String },
     /// Another change was written since the caller read the tenant.
     #[error("the settings of tenant {tenant} were changed by another request; read them again and retry")]
@@ -111,7 +117,7 @@ pub enum EngineError {
     #[error("worker {worker} could not be asked to drain: its record kept changing; try again")]
     WorkerBusy { worker: WorkerId },
     /// Other processes kept changing the run.
-    #[error("run {run} was changed by others {rounds} times during this operation; try again")]
+    #[error("run {run}: {rounds} write conflicts; try again")]
     Contended { run: RunKey, rounds: u32 },
 }
 

@@ -35,7 +35,7 @@ use store::Store;
 pub use admission::{AcceptResult, AdmissionService, InboundEvent, StartOutcome, StartResult, StartRun};
 pub use core::bundles::TenantBundle;
 pub use core::dispatch::DispatchState;
-pub use core::notifier::{Again, ApprovalNotifier, Notifier, NotifyFailure};
+pub use core::notifier::{ApprovalNotifier, Notifier, NotifyFailure, RetryHint};
 pub use core::{AdvanceResult, EngineParts, EvidenceSigner, Ops, Timing};
 pub use error::{EngineError, error_chain};
 pub use execution::{AdvanceLimits, ExecutionService, Shutdown};

@@ -139,7 +139,7 @@ mod tests {
     }
 
     /// Accepts an event for acme; returns the run it would start.
-    async fn come(engine: &Engine<SqliteStore>, key: &str) -> RunKey {
+    async fn accept_event(engine: &Engine<SqliteStore>, key: &str) -> RunKey {
         let event = InboundEvent {
             tenant: "acme".parse().unwrap(),
             key: key.parse().unwrap(),
@@ -156,29 +156,37 @@ mod tests {
 
     /// Accepts and processes an event.
     async fn begin(engine: &Engine<SqliteStore>, key: &str) -> RunKey {
-        let run = come(engine, key).await;
+        let run = accept_event(engine, key).await;
         engine.admission().process_entry(&run).await.unwrap();
         run
     }
 
     #[tokio::test]
-    async fn a_run_that_was_not_started_says_why() {
+    async fn unstarted_run_reports_the_reason() {
         let engine = engine();
         let handle = handle(&engine, "acme");
-        let says = async |run: &RunKey| handle.run(&run.run).await.err().unwrap().to_string();
-        assert!(says(&come(&engine, "waits").await).await.contains("waits for a worker"));
+        let error_text = async |run: &RunKey| handle.run(&run.run).await.err().unwrap().to_string();
+        assert!(error_text(&accept_event(&engine, "waits").await).await.contains("waits for a worker"));
         let unwanted = begin(&engine, "unwanted").await;
-        assert!(says(&unwanted).await.contains("no workflow matched"), "{}", says(&unwanted).await);
+        assert!(
+            error_text(&unwanted).await.contains("no workflow matched"),
+            "{}",
+            error_text(&unwanted).await
+        );
 
         apply(&engine, "first").await;
         let begun = begin(&engine, "begun").await;
         assert!(handle.run(&begun.run).await.is_ok());
         let joined = begin(&engine, "joined").await;
-        assert!(says(&joined).await.contains(begun.run.as_str()), "{}", says(&joined).await);
+        assert!(error_text(&joined).await.contains(begun.run.as_str()), "{}", error_text(&joined).await);
 
         apply(&engine, "second").await;
         let refused = begin(&engine, "refused").await;
-        assert!(says(&refused).await.contains("first and second both match it"), "{}", says(&refused).await);
+        assert!(
+            error_text(&refused).await.contains("first and second both match it"),
+            "{}",
+            error_text(&refused).await
+        );
     }
 
     #[tokio::test]
@@ -191,7 +199,7 @@ mod tests {
             handle.cancel(&run, "").await.err(),
             handle.pause(&run, "").await.err(),
             handle.resume(&run, "").await.err(),
-            handle.roll_back(&run, "").await.err(),
+            handle.roll_back(&run, "", None).await.err(),
             handle.undo_plan(&run).await.err(),
             handle.undo(&run).await.err(),
             handle.evidence(&run).await.err(),

@@ -41,7 +41,7 @@ async fn tenants_are_listed_once_for_each_pass() {
     listed();
     let all = u64::try_from(TENANTS * RUNS).unwrap();
 
-    assert_eq!(engine.operations().under_way(&DispatchScope::All).await.unwrap(), all);
+    assert_eq!(engine.operations().count_active_runs(&DispatchScope::All).await.unwrap(), all);
     assert_eq!(listed(), Some(1));
     assert_eq!(engine.operations().start_dispatch(&DispatchScope::All, &ada()).await.unwrap(), all);
     assert_eq!(listed(), Some(1));
@@ -49,6 +49,18 @@ async fn tenants_are_listed_once_for_each_pass() {
         Box::pin(engine.operations().backout(&DispatchScope::All, &ada(), "fire", |_| {})).await.unwrap();
     assert_eq!(backout, Backout { canceled: all, ..Backout::default() });
     assert_eq!(listed(), Some(2), "the second pass finds no run");
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_tenants_than_one_list_are_all_reached() {
+    let engine = testkit::engine().standard_tools().clock(TestClock::runtime()).build();
+    for tenant in 0..501 {
+        start(&engine, tenant, "request").await;
+    }
+    let all = DispatchScope::All;
+    assert_eq!(engine.operations().count_active_runs(&all).await.unwrap(), 501);
+    let backout = Box::pin(engine.operations().backout(&all, &ada(), "fire", |_| {})).await.unwrap();
+    assert_eq!(backout, Backout { canceled: 501, ..Backout::default() });
 }
 
 /// An index that may be late by ten seconds.

@@ -2,14 +2,18 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use countersign_engine::{
     AcceptResult, AdvanceResult, Engine, EngineError, InboundEvent, StartOutcome, StartResult, StartRun,
 };
-use domain::{InboxEntry, InboxStatus, Job, Millis, Plan, QueueName, Refusal, RunKey, WorkspaceId};
+use domain::inbox::START_DUE_AFTER;
+use domain::{
+    InboxEntry, InboxStatus, Job, Millis, Plan, QueueName, Refusal, RunKey, Timestamp, WorkspaceId,
+};
 use serde_json::{Value, json};
-use store::{Inbox as _, Ledger as _, Queue as _, SqliteStore};
-use testkit::{acme, ada};
+use store::{Inbox as _, Ledger as _, Queue as _, SqliteStore, StoreError};
+use testkit::{TestClock, acme, ada};
 
 fn engine_on(store: &SqliteStore, me: &str) -> Arc<Engine<SqliteStore>> {
     Arc::new(testkit::engine().standard_tools().me(me).on(store.clone()))
@@ -202,13 +206,11 @@ async fn a_queued_request_starts_when_the_holder_ends() {
     let second = engine.admission().start(request("b", "INC1", "queue")).await.unwrap();
     assert_eq!(second.outcome, StartOutcome::WaitsFor(first.run.clone()));
     assert!(second.new && engine.store().load(&second.run).await.unwrap().is_none());
-    let messages = engine.store().receive(QueueName::Ingest, 10, Millis::secs(30), std::time::Duration::ZERO);
+    let messages = engine.store().receive(QueueName::Ingest, 10, Millis::secs(30), Duration::ZERO);
     assert!(messages.await.unwrap().iter().any(|m| m.run == second.run && m.job == Job::Start));
 
-    assert!(matches!(
-        engine.admission().process_entry(&second.run).await.unwrap(),
-        AdvanceResult::NotBefore(_)
-    ));
+    process(&engine, &second.run).await;
+    assert!(engine.store().load(&second.run).await.unwrap().is_none());
     let again = engine.admission().start(request("b", "INC1", "queue")).await.unwrap();
     assert_eq!(again, StartResult { new: false, ..second.clone() });
     end(&engine, &first.run).await;
@@ -226,32 +228,215 @@ async fn waiters_start_in_order_of_arrival() {
     for key in ["b", "c", "d"] {
         waiting.push(engine.admission().start(request(key, "INC1", "queue")).await.unwrap().run);
         // The order of arrival has millisecond resolution.
-        std::thread::sleep(std::time::Duration::from_millis(3));
+        std::thread::sleep(Duration::from_millis(3));
     }
     let [second, third, fourth] = &waiting[..] else { unreachable!() };
     for seen in [fourth, third, second, fourth] {
-        assert!(matches!(engine.admission().process_entry(seen).await.unwrap(), AdvanceResult::NotBefore(_)));
+        process(&engine, seen).await;
     }
     end(&engine, &first.run).await;
     for later in [fourth, third] {
-        assert!(matches!(
-            engine.admission().process_entry(later).await.unwrap(),
-            AdvanceResult::NotBefore(_)
-        ));
+        process(&engine, later).await;
+        assert!(engine.store().load(later).await.unwrap().is_none());
     }
     let last = engine.admission().start(request("e", "INC1", "queue")).await.unwrap();
     assert_eq!(last.outcome, StartOutcome::WaitsFor(second.clone()), "waiters keep their order");
     assert_eq!(engine.admission().process_entry(second).await.unwrap(), AdvanceResult::Done);
 
-    for seen in [fourth, third] {
-        assert!(matches!(engine.admission().process_entry(seen).await.unwrap(), AdvanceResult::NotBefore(_)));
-    }
     end(&engine, second).await;
     // A registered waiter that no longer waits delays no other.
     let gone = InboxStatus::rejected("enough", engine.now());
     engine.store().set_status(third, gone, engine.now() + Millis::hours(1)).await.unwrap();
     assert_eq!(engine.admission().process_entry(fourth).await.unwrap(), AdvanceResult::Done);
     assert!(engine.store().load(fourth).await.unwrap().is_some());
+}
+
+async fn process(engine: &Engine<SqliteStore>, run: &RunKey) {
+    assert_eq!(engine.admission().process_entry(run).await.unwrap(), AdvanceResult::Done);
+}
+
+/// An engine with a clock of its own, the run that holds the key, and `count` entries in the wait queue of it.
+struct WaitQueue {
+    engine: Engine<SqliteStore>,
+    clock: TestClock,
+    holder: RunKey,
+    waiting: Vec<RunKey>,
+}
+
+impl WaitQueue {
+    async fn of(count: usize) -> Self {
+        let clock = TestClock::at(Timestamp(0));
+        let engine = testkit::engine().standard_tools().signed().clock(clock.clone()).build();
+        let holder = engine.admission().start(request("holder", "INC1", "queue")).await.unwrap().run;
+        let mut waiting = Vec::new();
+        for number in 0..count {
+            clock.advance(Millis(1));
+            let waits = engine.admission().start(request(&format!("k-{number}"), "INC1", "queue")).await;
+            waiting.push(waits.unwrap().run);
+        }
+        let queue = Self { engine, clock, holder, waiting };
+        while !queue.receive().await.is_empty() {}
+        for run in queue.waiting.iter().rev() {
+            process(&queue.engine, run).await;
+        }
+        queue
+    }
+
+    /// The runs of all visible start messages, which are deleted.
+    async fn receive(&self) -> Vec<RunKey> {
+        let messages = self.engine.store().receive(QueueName::Ingest, 10, Millis::secs(30), Duration::ZERO);
+        let messages = messages.await.unwrap();
+        for message in &messages {
+            self.engine.store().delete(&message.handle).await.unwrap();
+        }
+        messages.into_iter().map(|message| message.run).collect()
+    }
+
+    /// `run` has the only visible message.
+    async fn assert_message_of(&self, run: &RunKey) {
+        assert_eq!(self.receive().await, std::slice::from_ref(run));
+    }
+
+    /// Ends a run, as a worker does.
+    async fn end(&self, run: &RunKey) {
+        end(&self.engine, run).await;
+        self.engine.operations().build_evidence(run).await.unwrap();
+    }
+
+    async fn sweep_after(&self, time: Millis) -> Vec<RunKey> {
+        self.clock.advance(time);
+        self.engine.operations().sweep(&ada()).await.unwrap();
+        self.receive().await
+    }
+
+    async fn is_started(&self, run: &RunKey) -> bool {
+        self.engine.store().load(run).await.unwrap().is_some()
+    }
+}
+
+#[tokio::test]
+async fn only_the_first_waiter_has_a_message() {
+    let queue = WaitQueue::of(20).await;
+    let mut holder = &queue.holder;
+    for next in &queue.waiting {
+        assert_eq!(queue.receive().await, []);
+        queue.end(holder).await;
+        queue.engine.operations().build_evidence(holder).await.unwrap();
+        queue.assert_message_of(next).await;
+        process(&queue.engine, next).await;
+        assert!(queue.is_started(next).await);
+        holder = next;
+    }
+    queue.end(holder).await;
+    assert_eq!(queue.receive().await, []);
+}
+
+/// The worker dies between the end of the run and the message, or the queue loses the message.
+#[tokio::test]
+async fn lost_wake_up_does_not_stop_the_wait_queue() {
+    for evidence_is_lost in [false, true] {
+        let queue = WaitQueue::of(3).await;
+        end(&queue.engine, &queue.holder).await;
+        if !evidence_is_lost {
+            queue.engine.operations().build_evidence(&queue.holder).await.unwrap();
+            assert_eq!(queue.receive().await, [queue.waiting[0].clone()]);
+        }
+        let woken =
+            queue.sweep_after(if evidence_is_lost { Millis::mins(16) } else { START_DUE_AFTER }).await;
+        assert!(woken.contains(&queue.waiting[0]), "{woken:?}");
+        for run in woken.iter().rev() {
+            process(&queue.engine, run).await;
+        }
+        while let Some(run) = queue.receive().await.pop() {
+            process(&queue.engine, &run).await;
+        }
+        let mut started = Vec::new();
+        for run in &queue.waiting {
+            started.push(queue.is_started(run).await);
+        }
+        assert_eq!(started, [true, false, false]);
+    }
+}
+
+#[tokio::test]
+async fn rejected_waiter_is_skipped() {
+    let queue = WaitQueue::of(4).await;
+    let [first, second, third, fourth] = &queue.waiting[..] else { unreachable!() };
+    let reject = async |run: &RunKey| {
+        let (gone, later) = (InboxStatus::rejected("enough", queue.engine.now()), Millis::hours(1));
+        queue.engine.store().set_status(run, gone, queue.engine.now() + later).await.unwrap();
+    };
+    reject(second).await;
+    queue.end(&queue.holder).await;
+    queue.assert_message_of(first).await;
+    process(&queue.engine, first).await;
+    queue.end(first).await;
+    queue.assert_message_of(third).await;
+
+    // It is rejected after it was woken: another trigger arrives and finds the wait queue.
+    reject(third).await;
+    queue.clock.advance(Millis(1));
+    let last = queue.engine.admission().start(request("last", "INC1", "queue")).await.unwrap();
+    assert_eq!(last.outcome, StartOutcome::WaitsFor(fourth.clone()));
+    for run in queue.receive().await {
+        process(&queue.engine, &run).await;
+    }
+    queue.assert_message_of(fourth).await;
+}
+
+/// A waiter that is woken may not take the key: its workflow was changed meanwhile, or the process dies after it stored
+/// the status. However long the others have waited, the next one starts within minutes.
+#[tokio::test]
+async fn waiter_behind_one_that_does_not_take_the_key_is_processed_soon() {
+    let queue = WaitQueue::of(2).await;
+    let [first, second] = &queue.waiting[..] else { unreachable!() };
+    for run in queue.sweep_after(Millis::hours(8)).await {
+        process(&queue.engine, &run).await;
+    }
+    queue.end(&queue.holder).await;
+    queue.assert_message_of(first).await;
+    let (unmatched, later) = (InboxStatus::Unmatched { at: queue.engine.now() }, Millis::hours(1));
+    queue.engine.store().set_status(first, unmatched, queue.engine.now() + later).await.unwrap();
+
+    assert_eq!(queue.sweep_after(Millis::mins(16)).await, std::slice::from_ref(second));
+    process(&queue.engine, second).await;
+    assert!(queue.is_started(second).await);
+}
+
+#[tokio::test]
+async fn wake_up_passes_many_entries_that_no_longer_wait() {
+    let queue = WaitQueue::of(150).await;
+    let (last, others) = queue.waiting.split_last().unwrap();
+    let (gone, later) = (InboxStatus::rejected("enough", queue.engine.now()), Millis::hours(1));
+    for run in others {
+        queue.engine.store().set_status(run, gone.clone(), queue.engine.now() + later).await.unwrap();
+    }
+    end(&queue.engine, &queue.holder).await;
+    let first = queue.engine.operations().build_evidence(&queue.holder).await;
+    assert!(
+        matches!(first, Err(EngineError::Store(StoreError::Busy { .. }))),
+        "the job is repeated: {first:?}"
+    );
+    queue.engine.operations().build_evidence(&queue.holder).await.unwrap();
+    queue.assert_message_of(last).await;
+}
+
+/// An entry that cannot be processed does not block those behind it.
+#[tokio::test]
+async fn stuck_waiter_goes_to_the_end_of_the_wait_queue() {
+    let queue = WaitQueue::of(3).await;
+    let [stuck, second, third] = &queue.waiting[..] else { unreachable!() };
+    queue.end(&queue.holder).await;
+    queue.assert_message_of(stuck).await;
+    let due = queue.sweep_after(Millis::mins(16)).await;
+    assert!(due.contains(second) && due.contains(third));
+    process(&queue.engine, third).await;
+    assert!(!queue.is_started(third).await);
+    queue.assert_message_of(second).await;
+    process(&queue.engine, second).await;
+    assert!(queue.is_started(second).await);
+    queue.end(second).await;
+    queue.assert_message_of(third).await;
 }
 
 #[tokio::test]
@@ -264,7 +449,7 @@ async fn a_webhook_joins_waits_or_is_rejected() {
         let status = status(&engine, &accepted).await;
         match on_conflict {
             "join" => assert_eq!(status, InboxStatus::Joined { run: first.run.run }),
-            "queue" => assert!(status == InboxStatus::Pending && end_of_walk != AdvanceResult::Done),
+            "queue" => assert_eq!((status, end_of_walk), (InboxStatus::Pending, AdvanceResult::Done)),
             _ => assert!(
                 matches!(&status, InboxStatus::Rejected { reason, .. } if reason.contains(first.run.run.as_str()))
             ),

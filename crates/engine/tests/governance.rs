@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use countersign_engine::{AdvanceLimits, Engine, EngineError, StartRun, VoteRequest};
+use countersign_engine::{
+    AdvanceLimits, Engine, EngineError, NewApiKey, StartRun, TenantUpdate, VoteRequest,
+};
 use domain::tenant::{Caps, Person};
 use domain::{
     Approval, ApprovalStatus, Cause, Digest, Initiator, Job, Live, Millis, QueueName, Refusal, RunKey,
@@ -41,14 +43,14 @@ impl TestEnv {
     }
 
     async fn advance(&self) -> RunStatus {
-        self.walk_of(&self.run).await
+        self.advance_run(&self.run).await
     }
 
-    async fn walk_of(&self, run: &RunKey) -> RunStatus {
+    async fn advance_run(&self, run: &RunKey) -> RunStatus {
         testkit::advance(&self.engine, run).await
     }
 
-    async fn asked(&self) -> Vec<Approval> {
+    async fn approvals(&self) -> Vec<Approval> {
         testkit::approvals(&self.engine, &self.run).await
     }
 
@@ -56,7 +58,7 @@ impl TestEnv {
         testkit::approve(&self.engine, &self.run, person).await
     }
 
-    async fn settle(&self, change: impl FnOnce(&mut Tenant)) {
+    async fn update_tenant(&self, change: impl FnOnce(&mut Tenant)) {
         let mut tenant = self.engine.governance().tenant(&self.run.tenant).await.unwrap();
         if self.engine.store().tenant(&tenant.tenant).await.unwrap().is_some() {
             tenant.revision += 1;
@@ -74,7 +76,7 @@ impl TestEnv {
 async fn a_reversible_action_in_dev_needs_no_approval() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     assert_eq!(env.advance().await, RunStatus::Succeeded);
-    assert_eq!((env.writes(), env.asked().await.len()), (2, 0));
+    assert_eq!((env.writes(), env.approvals().await.len()), (2, 0));
 }
 
 #[tokio::test]
@@ -90,7 +92,7 @@ async fn production_needs_a_second_person() {
     assert_eq!(env.writes(), 1);
     env.approve("grace").await.unwrap();
     assert_eq!(env.advance().await, RunStatus::Succeeded);
-    assert!(env.asked().await.iter().all(|approval| approval.consumed.is_some()));
+    assert!(env.approvals().await.iter().all(|approval| approval.consumed.is_some()));
 }
 
 #[tokio::test]
@@ -102,7 +104,7 @@ async fn a_changed_record_needs_a_new_approval() {
 
     assert_eq!(env.advance().await, RunStatus::WaitingApproval);
 
-    let asked = env.asked().await;
+    let asked = env.approvals().await;
     assert_eq!((env.writes(), asked.len()), (0, 2));
     assert_eq!(asked[0].status, ApprovalStatus::Canceled);
     assert_ne!(asked[0].subject.hash(), asked[1].subject.hash());
@@ -117,18 +119,18 @@ async fn a_changed_policy_needs_a_new_approval() {
     files.insert("more.rego".to_owned(), "package countersign\n\n# A file that says nothing.\n".to_owned());
     let bundle = policy::PolicyBundle::parse(files.clone()).unwrap();
     env.engine.store().put_policy(&env.run.tenant, &bundle.hash(), files).await.unwrap();
-    env.settle(|tenant| tenant.policy = Some(bundle.hash())).await;
+    env.update_tenant(|tenant| tenant.policy = Some(bundle.hash())).await;
 
     assert_eq!(env.advance().await, RunStatus::WaitingApproval);
 
-    let asked = env.asked().await;
+    let asked = env.approvals().await;
     assert_eq!((env.writes(), asked.len(), asked[0].status), (0, 2, ApprovalStatus::Canceled));
 }
 
 #[tokio::test]
 async fn a_policy_that_is_not_there_is_a_deny() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
-    env.settle(|tenant| tenant.policy = Some(Digest::of_bytes(b"nowhere"))).await;
+    env.update_tenant(|tenant| tenant.policy = Some(Digest::of_bytes(b"nowhere"))).await;
     assert_eq!(env.advance().await, RunStatus::FailedTerminal);
     assert_eq!(env.writes(), 0);
     let events = env.engine.operations().inspect(&env.run).await.unwrap().events.unwrap();
@@ -138,7 +140,7 @@ async fn a_policy_that_is_not_there_is_a_deny() {
 #[tokio::test]
 async fn a_run_over_its_cap_fails_and_rolls_back() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
-    env.settle(|tenant| tenant.caps = Caps { max_writes_per_run: 1 }).await;
+    env.update_tenant(|tenant| tenant.caps = Caps { max_writes_per_run: 1 }).await;
     assert_eq!(env.advance().await, RunStatus::FailedTerminal);
     assert_eq!((env.writes(), env.outside.says.lock().unwrap().as_str()), (2, ""));
 }
@@ -185,7 +187,7 @@ async fn each_validation_mode_asks_where_it_says() {
         while env.advance().await == RunStatus::WaitingApproval {
             env.approve("grace").await.unwrap();
         }
-        let asked: Vec<_> = env.asked().await.iter().map(|approval| approval.step.to_string()).collect();
+        let asked: Vec<_> = env.approvals().await.iter().map(|approval| approval.step.to_string()).collect();
         assert_eq!((env.writes(), asked.iter().map(String::as_str).collect()), (3, asks.to_vec()), "{mode}");
     }
 }
@@ -256,9 +258,9 @@ async fn each_run_keeps_its_own_receipt_of_a_shared_effect() {
     let [first, second] = ["first", "second"].map(|key| start(&env.engine, SHARED, key));
     let (first, second) = (first.await, second.await);
     env.outside.refuses.store(true, Ordering::Relaxed);
-    assert_eq!(env.walk_of(&first).await, RunStatus::FailedTerminal);
+    assert_eq!(env.advance_run(&first).await, RunStatus::FailedTerminal);
     env.outside.refuses.store(false, Ordering::Relaxed);
-    assert_eq!(env.walk_of(&second).await, RunStatus::Succeeded);
+    assert_eq!(env.advance_run(&second).await, RunStatus::Succeeded);
 
     let key = signing_key().public();
     for (run, state) in [(&first, "failed"), (&second, "done")] {
@@ -292,7 +294,7 @@ async fn a_waiting_run_has_its_approval_on_record() {
     env.advance().await;
     let record = env.engine.store().load(&env.run).await.unwrap().unwrap();
     assert!(matches!(record.live, Live::WaitingApproval { .. }));
-    assert_eq!(record.due_at, Some(env.asked().await[0].nudge_at()));
+    assert_eq!(record.due_at, Some(env.approvals().await[0].nudge_at()));
     let value: Value = serde_json::to_value(&record).unwrap();
     assert!(value.to_string().len() < 1_400, "the hot record stays small: {}", value.to_string().len());
 }
@@ -323,7 +325,7 @@ async fn two_people_who_answer_at_once_are_both_heard() {
     let high = "steps:\n  - { id: a, tool: test.set, with: { to: one }, blast_radius: high }\n";
     let env = TestEnv::start("environment: dev", high).await;
     env.advance().await;
-    let asked = env.asked().await.pop().unwrap();
+    let asked = env.approvals().await.pop().unwrap();
     let reply = |person: &str| VoteRequest { subject: None, ..vote(&asked, person) };
     let store = env.engine.store().as_ref().clone();
     let faster = Faster { other: Mutex::new(Some((over(store.clone()), reply("grace")))) };
@@ -331,7 +333,7 @@ async fn two_people_who_answer_at_once_are_both_heard() {
 
     Box::pin(slower.governance().answer(&env.run.tenant, reply("ben"))).await.unwrap();
 
-    let voted: Vec<_> = env.asked().await[0].votes.iter().map(|vote| vote.person.to_string()).collect();
+    let voted: Vec<_> = env.approvals().await[0].votes.iter().map(|vote| vote.person.to_string()).collect();
     assert_eq!(voted, ["grace", "ben"]);
     assert_eq!(env.advance().await, RunStatus::Succeeded);
     env.engine.operations().build_evidence(&env.run).await.unwrap();
@@ -370,7 +372,7 @@ async fn second_undo_does_not_repeat_what_the_first_one_did() {
     let remaining: Vec<_> = plan.effects.iter().map(|effect| effect.by.is_ok()).collect();
     assert_eq!(remaining, [false, true], "b is undone, a is not");
     let second = handle.undo(&env.run.run).await.unwrap().run;
-    assert_eq!(env.walk_of(&second).await, RunStatus::Succeeded);
+    assert_eq!(env.advance_run(&second).await, RunStatus::Succeeded);
     assert_eq!(env.writes(), 4, "each change is undone once");
     assert_eq!(env.outside.says.lock().unwrap().as_str(), "");
     assert_eq!(handle.undo(&env.run.run).await.unwrap().run, second, "a third undo is the second one");
@@ -386,7 +388,7 @@ async fn participants_of_a_run_cannot_approve_its_undo() {
     assert_eq!(env.advance().await, RunStatus::Succeeded);
     let by = Initiator::new(Cause::User, "linus");
     let undo = env.engine.tenant_handle(&env.run.tenant, &by).undo(&env.run.run).await.unwrap().run;
-    assert_eq!(env.walk_of(&undo).await, RunStatus::WaitingApproval);
+    assert_eq!(env.advance_run(&undo).await, RunStatus::WaitingApproval);
 
     for participant in ["linus", "ada"] {
         let refused = testkit::approve(&env.engine, &undo, participant).await;
@@ -433,7 +435,7 @@ impl Intercept for EndsMeanwhile {
 }
 
 #[tokio::test]
-async fn what_another_run_says_as_it_ends_is_heard() {
+async fn receipt_of_a_run_that_ends_meanwhile_is_used() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     let [first, second] = ["first", "second"].map(|key| start(&env.engine, SHARED, key));
     let (first, second) = (first.await, second.await);
@@ -453,11 +455,11 @@ async fn what_another_run_says_as_it_ends_is_heard() {
         }
         Box::pin(other.execution().advance(&second, &(), AdvanceLimits::default())).await.unwrap();
     };
-    let (ended, ()) = tokio::join!(env.walk_of(&first), asks);
+    let (ended, ()) = tokio::join!(env.advance_run(&first), asks);
 
     assert_eq!(ended, RunStatus::Succeeded);
     assert_eq!(store.load(&second).await.unwrap().unwrap().status, RunStatus::Succeeded);
-    assert_eq!(env.writes(), 1, "it was done once, and both know it");
+    assert_eq!(env.writes(), 1, "the effect happened once, and both runs succeeded");
 }
 
 /// A policy that uses up its time.
@@ -476,7 +478,7 @@ async fn a_slow_policy_does_not_block_other_tasks() {
     files.insert("endless.rego".to_owned(), ENDLESS.to_owned());
     let bundle = policy::PolicyBundle::parse(files.clone()).unwrap();
     env.engine.store().put_policy(&env.run.tenant, &bundle.hash(), files).await.unwrap();
-    env.settle(|tenant| tenant.policy = Some(bundle.hash())).await;
+    env.update_tenant(|tenant| tenant.policy = Some(bundle.hash())).await;
 
     let beats = AtomicU32::new(0);
     let beating = async {
@@ -501,7 +503,7 @@ const OTHER_RECORD: &str = "steps:\n  - { id: a, tool: test.set, with: { to: one
 async fn declared_rollback_in_prod_needs_its_own_approval() {
     let env = TestEnv::start("environment: prod", OTHER_RECORD).await;
     assert_eq!(env.advance().await, RunStatus::WaitingApproval);
-    let shown = env.asked().await.pop().unwrap();
+    let shown = env.approvals().await.pop().unwrap();
     let Subject::Action { rollback: Some(rollback), .. } = &shown.subject else { panic!("{shown:?}") };
     assert_eq!(rollback.with, json!({ "to": "other" }), "the card shows the rollback");
     env.approve("grace").await.unwrap();
@@ -510,7 +512,7 @@ async fn declared_rollback_in_prod_needs_its_own_approval() {
     env.approve("grace").await.unwrap();
     assert_eq!(env.advance().await, RunStatus::WaitingApproval, "the rollback needs an approval");
     assert_eq!(env.writes(), 1, "only the approved change has happened");
-    assert!(env.asked().await.pop().unwrap().undo);
+    assert!(env.approvals().await.pop().unwrap().undo);
     let handle = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));
     let canceled = handle.cancel(&env.run.run, "enough").await.unwrap();
     assert_eq!(canceled, domain::command::CancelResult::RollingBack, "the rollback is completed");
@@ -523,7 +525,7 @@ async fn declared_rollback_in_prod_needs_its_own_approval() {
 #[tokio::test]
 async fn author_outside_the_directory_is_refused() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
-    env.settle(|tenant| drop(tenant.people.insert("alan".parse().unwrap(), Person::default()))).await;
+    env.update_tenant(|tenant| drop(tenant.people.insert("alan".parse().unwrap(), Person::default()))).await;
     let handle = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));
     let by = |author: &str| {
         let source = format!("workflow: authored\nversion: 1\nauthor: {author}\n{TWO_SETS}");
@@ -544,10 +546,73 @@ async fn user_who_applied_a_workflow_cannot_approve_its_runs() {
     let started =
         ada.start(&"applied".parse().unwrap(), "k2".parse().unwrap(), "test", None, json!({})).await;
     let run = started.unwrap().run;
-    assert_eq!(env.walk_of(&run).await, RunStatus::WaitingApproval);
+    assert_eq!(env.advance_run(&run).await, RunStatus::WaitingApproval);
     for person in ["grace", "ADA"] {
         let refused = testkit::approve(&env.engine, &run, person).await;
         assert!(matches!(refused, Err(EngineError::Refused(Refusal::NotApprover { .. }))), "{person}");
     }
     testkit::approve(&env.engine, &run, "ben").await.unwrap();
+}
+
+fn key_of_eve(id: &str) -> NewApiKey {
+    NewApiKey {
+        id: id.parse().unwrap(),
+        secret: Digest::of_bytes(id.as_bytes()),
+        person: "eve".parse().unwrap(),
+        roles: domain::Roles::from_iter([domain::Role::Admin]),
+        note: String::new(),
+        expires_in: None,
+    }
+}
+
+/// A request that fails after any of its writes can be repeated, and leaves no key of a user who has left.
+#[tokio::test]
+async fn keys_of_a_departed_user_are_revoked_after_any_fault() {
+    // Two keys and the directory are written.
+    for fault_at in 0..3 {
+        let store = memory();
+        let engine = Arc::new(testkit::engine().on(store.clone()));
+        let handle = engine.tenant_handle(&testkit::acme(), &testkit::ada());
+        let people =
+            |names: &[&str]| names.iter().map(|name| (name.parse().unwrap(), Person::default())).collect();
+        let update = |seen, names: &[&str]| TenantUpdate {
+            seen,
+            caps: Caps::default(),
+            people: people(names),
+            groups: std::collections::BTreeMap::new(),
+        };
+        handle.update_tenant(update(None, &["ada", "eve"])).await.unwrap();
+        for id in ["0123456789abcdef", "1123456789abcdef"] {
+            handle.make_key(key_of_eve(id)).await.unwrap();
+        }
+        let writes = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&writes);
+        let faults = testkit::Faults::new(move |call| {
+            if call.name != "audit_log.write_audited" || counted.fetch_add(1, Ordering::Relaxed) != fault_at {
+                return testkit::Fault::None;
+            }
+            testkit::Fault::Fail(StoreError::broken("write", "the store failed"))
+        });
+        let other = Arc::new(testkit::engine().on(Intercepted::new(store.clone(), faults)));
+        let attempt = other.tenant_handle(&testkit::acme(), &testkit::ada());
+        let first = attempt.update_tenant(update(Some(0), &["ada"])).await;
+        assert!(first.is_err(), "fault at write {fault_at}");
+        let seen = handle.tenant_settings().await.unwrap().map(|tenant| tenant.revision);
+        handle.update_tenant(update(seen, &["ada"])).await.unwrap();
+        let keys = handle.keys(None, 10).await.unwrap().keys;
+        assert_eq!(keys.len(), 2);
+        assert!(keys.iter().all(|key| key.revoked_at.is_some()), "fault at write {fault_at}: {keys:?}");
+    }
+}
+
+#[tokio::test]
+async fn long_question_is_not_cut() {
+    for (chars, status) in [(1_000, RunStatus::WaitingApproval), (1_001, RunStatus::FailedTerminal)] {
+        let steps = format!(
+            "steps:\n  - {{ id: ask, tool: approval.gate, with: {{ message: '${{ \"{}\" }}' }} }}\n",
+            "x".repeat(chars)
+        );
+        let env = TestEnv::start("environment: dev", &steps).await;
+        assert_eq!(env.advance().await, status, "{chars}");
+    }
 }

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use countersign_engine::{AcceptResult, Engine, EngineError, StartRun};
-use domain::inbox::TRIES_MAX;
-use domain::{Cause, InboxStatus, Initiator, Job, Millis, QueueName, Refusal, WorkspaceId};
+use domain::inbox::{START_DUE_AFTER, TRIES_MAX};
+use domain::{Cause, InboxStatus, Initiator, Job, Millis, QueueName, Refusal, Timestamp, WorkspaceId};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use store::{Delivery, Inbox as _, Ledger as _, Queue as _, SqliteStore};
-use testkit::{CapturedLog, acme, event, plan};
+use testkit::{CapturedLog, TestClock, acme, event, plan};
 use tracing::Level;
 
 fn engine() -> Engine<SqliteStore> {
@@ -115,6 +115,60 @@ async fn an_unannounced_run_is_announced_on_reprocessing() {
 
 async fn walks(engine: &Engine<SqliteStore>) -> Vec<Delivery> {
     engine.store().receive(QueueName::Steps, 10, Millis::secs(30), Duration::ZERO).await.unwrap()
+}
+
+async fn starts(engine: &Engine<SqliteStore>) -> Vec<Delivery> {
+    engine.store().receive(QueueName::Ingest, 10, Millis::secs(30), Duration::ZERO).await.unwrap()
+}
+
+/// The queue loses the message. The sweep sends another; the lost one may still arrive.
+#[tokio::test]
+async fn entry_with_a_lost_message_is_started_once() {
+    let clock = TestClock::at(Timestamp(0));
+    let engine = testkit::engine().standard_tools().clock(clock.clone()).build();
+    apply(&engine, "triage", 1, URGENT).await.unwrap();
+    let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
+    for lost in starts(&engine).await {
+        engine.store().delete(&lost.handle).await.unwrap();
+    }
+    let sweep = async || engine.operations().sweep(&testkit::ada()).await.unwrap().woken;
+    assert_eq!(sweep().await, 0, "its message may still arrive");
+    clock.advance(START_DUE_AFTER);
+    assert_eq!((sweep().await, sweep().await), (1, 0));
+    let again = starts(&engine).await;
+    assert_eq!(
+        again.iter().map(|sent| (&sent.run, &sent.job)).collect::<Vec<_>>(),
+        [(&accepted.run, &Job::Start)]
+    );
+
+    for message in again {
+        assert_eq!(status(&engine, &accepted).await, InboxStatus::Started);
+        engine.store().delete(&message.handle).await.unwrap();
+    }
+    assert_eq!(status(&engine, &accepted).await, InboxStatus::Started, "the lost message arrives");
+    assert_eq!(walks(&engine).await.len(), 1, "one run");
+    clock.advance(Millis::hours(24 * 60));
+    engine.operations().sweep(&testkit::ada()).await.unwrap();
+    assert_eq!(starts(&engine).await, [], "a started entry is not due");
+}
+
+/// Every message is lost. The sweep sends fewer and fewer, for years if need be.
+#[tokio::test]
+async fn pending_entry_outlives_its_messages() {
+    let clock = TestClock::at(Timestamp(0));
+    let engine = testkit::engine().standard_tools().clock(clock.clone()).build();
+    apply(&engine, "triage", 1, URGENT).await.unwrap();
+    let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
+    let mut sent = 0;
+    for _ in 0..100 {
+        clock.advance(Millis::hours(12));
+        sent += engine.operations().sweep(&testkit::ada()).await.unwrap().woken;
+        let other = event(&format!("sn:{}", engine.now().0), json!({ "at": engine.now().0 }));
+        let other = engine.admission().accept(other).await.unwrap();
+        engine.admission().process_entry(&other.run).await.unwrap();
+    }
+    assert!((45..=55).contains(&sent), "about one a day: {sent}");
+    assert_eq!(status(&engine, &accepted).await, InboxStatus::Started);
 }
 
 #[tokio::test]

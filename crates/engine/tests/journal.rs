@@ -5,7 +5,7 @@ use countersign_engine::{AdvanceLimits, Engine, StartResult, StartRun, metrics};
 use domain::{Cause, Initiator, RunKey};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
-use store::SqliteStore;
+use store::{Archive as _, Blobs as _, SqliteStore};
 use testkit::CapturedLog;
 use tracing::Level;
 use tracing::subscriber::DefaultGuard;
@@ -127,4 +127,25 @@ async fn metrics_count_transitions_durations_and_duplicates() {
         assert!(told.lines().any(|told| told == line), "{line}: {told}");
     }
     assert!(!told.contains("xyzzy") && !told.contains(run.run.as_str()), "{told}");
+}
+
+#[tokio::test]
+async fn altered_run_is_logged_and_counted() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _counting = ::metrics::set_default_local_recorder(&recorder);
+    let (lines, _listening) = Lines::listen();
+    let engine = testkit::engine().standard_tools().signed().build();
+    let run = start(&engine).await.run;
+    Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
+    let name = engine.store().bundle_name(&run.run);
+    engine.store().put_bundle(&run.tenant, &name, b"another".to_vec()).await.unwrap();
+
+    engine.operations().build_evidence(&run).await.unwrap_err();
+    let refused: Vec<_> =
+        lines.events().into_iter().filter(|line| line["event"] == "evidence_refused").collect();
+    let [line] = refused.as_slice() else { panic!("{refused:?}") };
+    assert_eq!((&line["reason"], &line["run"]), (&json!("altered"), &json!(run.to_string())));
+    let counted = r#"countersign_evidence_refused_total{tenant="acme",reason="altered"} 1"#;
+    assert!(handle.render().contains(counted), "{}", handle.render());
 }

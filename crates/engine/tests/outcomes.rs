@@ -8,8 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 use countersign_engine::{AdvanceLimits, Engine, Timing};
+use domain::command::Certainty;
 use domain::{
-    Action, EffectClass, Failure, Millis, QueueName, Reversibility, RunRecord, RunStatus, ToolName,
+    Action, Charge, EffectClass, Failure, Millis, QueueName, Reversibility, RunRecord, RunStatus, ToolName,
 };
 use serde_json::json;
 use store::{Intercepted, Ledger as _, Queue as _, Store, StoreError};
@@ -81,7 +82,7 @@ impl Post {
 }
 
 fn engine_on<S: Store>(store: S, tool: Post) -> Engine<S> {
-    let timing = Timing { heartbeat: Millis(100), lease: Millis::secs(3), ..Timing::default() };
+    let timing = Timing { renew_every: Millis(100), lease: Millis::secs(3), ..Timing::default() };
     testkit::engine().tool(tool).timing(timing).on(store)
 }
 
@@ -104,9 +105,9 @@ async fn an_outcome_does_not_wait_for_a_slow_observation() {
 /// A store that fails this many calls to store a payload.
 fn keeps_nothing(calls: u32) -> Faults {
     let calls = AtomicU32::new(calls);
-    Faults::at("blobs.put", move || {
+    Faults::at("blobs.put_blob", move || {
         let left = calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        if left.is_ok() { Fault::Fail(StoreError::Busy { doing: "blobs.put" }) } else { Fault::None }
+        if left.is_ok() { Fault::Fail(StoreError::Busy { doing: "blobs.put_blob" }) } else { Fault::None }
     })
 }
 
@@ -238,7 +239,7 @@ async fn a_full_disk_does_not_outlast_a_lost_lease() {
     let (again, ..) = Post::new();
     let clock = TestClock::runtime();
     let store = testkit::engine().clock(clock.clone()).memory();
-    let timing = || Timing { heartbeat: Millis(100), lease: Millis::secs(3), ..Timing::default() };
+    let timing = || Timing { renew_every: Millis(100), lease: Millis::secs(3), ..Timing::default() };
     let full = Intercepted::new(store.clone(), full_disk(&posted, Duration::from_secs(20)));
     let builder = testkit::engine().tool(tool).timing(timing()).clock(clock.clone());
     let engine = builder.me("first").on(full);
@@ -253,4 +254,61 @@ async fn a_full_disk_does_not_outlast_a_lost_lease() {
     first.unwrap();
     assert_eq!(second, RunStatus::Succeeded);
     assert_eq!(testkit::record(&other, &run).await.status, RunStatus::Succeeded);
+}
+
+/// A read that is billed. The first call fails.
+#[derive(Default)]
+struct Billed {
+    calls: AtomicU32,
+    fails_for_good: bool,
+}
+
+#[async_trait]
+impl Tool for Billed {
+    fn name(&self) -> ToolName {
+        "test.billed".parse().unwrap()
+    }
+
+    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
+        Ok(testkit::action(self.name(), ask))
+    }
+
+    async fn perform(&self, _: ToolCall<'_>) -> ToolOutcome {
+        let failure = || Failure::new("BUSY", "busy").charged(Charge { cost_microusd: 5, usage: None });
+        match self.calls.fetch_add(1, Ordering::Relaxed) {
+            0 if self.fails_for_good => ToolOutcome::Terminal(failure()),
+            0 => ToolOutcome::Retryable {
+                failure: failure(),
+                certainty: Certainty::DidNotHappen,
+                retry_after: None,
+            },
+            _ => ToolOutcome::Done(ToolResult { cost_microusd: 7, ..ToolResult::default() }),
+        }
+    }
+}
+
+#[tokio::test]
+async fn cost_of_a_failed_attempt_counts() {
+    for (fails_for_good, status, cost) in
+        [(false, RunStatus::Succeeded, 12), (true, RunStatus::FailedTerminal, 5)]
+    {
+        let clock = TestClock::system();
+        let tool = Billed { fails_for_good, ..Billed::default() };
+        let engine = testkit::engine().tool(tool).clock(clock.clone()).signed().build();
+        let source = "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: test.billed, with: {} }\n";
+        let run = testkit::start(&engine, source, "test:1").await;
+        testkit::advance(&engine, &run).await;
+        clock.advance(Millis::secs(60));
+        assert_eq!(testkit::advance(&engine, &run).await, status);
+        assert_eq!(testkit::record(&engine, &run).await.cost_microusd, cost);
+
+        engine.operations().build_evidence(&run).await.unwrap();
+        let (_, bytes) = engine.operations().evidence(&run).await.unwrap();
+        let verified = evidence::verify(&bytes, &testkit::signing_key().public()).unwrap();
+        let costs = &verified.bundle().costs;
+        assert_eq!(
+            (costs.total_microusd, costs.steps[0].microusd, costs.tools[0].microusd),
+            (cost, cost, cost)
+        );
+    }
 }

@@ -144,6 +144,7 @@ pub fn claim_of(action: Action, ruling: Ruling) -> Claim {
         action,
         receipt: None,
         abandoned: false,
+        departed: Vec::new(),
         assessment: Some(Assessment { verdict: verdict(ruling), observed: None }),
     }
 }

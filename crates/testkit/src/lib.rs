@@ -19,6 +19,7 @@ mod http;
 mod keys;
 pub mod ledger;
 mod log;
+mod random;
 mod runs;
 mod tool;
 mod wait;
@@ -29,6 +30,7 @@ pub use fault::{Fault, Faults};
 pub use http::{HttpStub, StubEnding, StubReply, StubRequest};
 pub use keys::{api_key, key_text};
 pub use log::CapturedLog;
+pub use random::Random;
 pub use runs::{
     ASK, TRANSFORM, acme, ada, advance, apply, approvals, approve, dead_letters, event, messages, plan,
     record, request, start, status, vote,

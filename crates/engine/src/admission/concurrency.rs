@@ -2,18 +2,30 @@
 //!
 //! A key is taken in the commit that creates the run, conditional on the holder that was read here. A run that has ended
 //! stays ended, so what is read here still holds at that commit.
+//!
+//! Entries that wait for a key form a wait queue in the store, and have no messages. A worker that finds the holder
+//! ended wakes the first waiter: it sends the message of the entry. That is the worker that builds the evidence of
+//! the holder, and any worker that adds an entry to the wait queue or removes one. The woken entry is due soon, so
+//! the sweep replaces a lost message.
 
 use std::sync::Arc;
 
-use domain::{ConcurrencyKey, InboxEntry, InboxStatus, Millis, OnConflict, Plan, Refusal, RunKey, Timestamp};
+use domain::inbox::START_DUE_AFTER;
+use domain::{
+    ConcurrencyKey, InboxEntry, InboxStatus, Millis, OnConflict, Plan, Refusal, RunKey, TenantId, Timestamp,
+};
 use serde_json::Value;
 use store::{Hold, Holder, Store, StoreError, Waiter};
 
 use crate::admission::AdmissionService;
 use crate::error::{EngineError, error_chain};
 
-/// A waiting entry is retried at least once a minute. One that missed three retries is no longer waited for.
-const WAITER_SEEN_WITHIN: Millis = Millis::mins(3);
+/// A woken entry that has not started its run after this long, although the sweep sent its message again, cannot be
+/// processed. It goes to the end of the wait queue.
+const STUCK_AFTER: Millis = Millis::mins(10);
+
+/// How many entries one call takes out of a wait queue. If there are more, the call fails and is repeated.
+const REPAIRS_MAX: u32 = 100;
 
 /// Whether a run may take its concurrency key.
 pub(super) enum KeyStatus {
@@ -27,7 +39,6 @@ pub(super) struct KeyConflict {
     /// The run that holds the key, or the waiting entry that is next.
     pub(super) by: RunKey,
     key: ConcurrencyKey,
-    holder: Holder,
 }
 
 impl<S: Store> AdmissionService<'_, S> {
@@ -64,11 +75,19 @@ impl<S: Store> AdmissionService<'_, S> {
         };
         let holding = RunKey { tenant: run.tenant.clone(), run: holder.run.clone() };
         if self.is_active(&holding).await? {
-            return Ok(KeyStatus::Held(KeyConflict { by: holding, key, holder }));
+            return Ok(KeyStatus::Held(KeyConflict { by: holding, key }));
         }
-        match self.earlier_waiter(run, waiting_since, &holder).await? {
-            Some(by) => Ok(KeyStatus::Held(KeyConflict { by, key, holder })),
-            None => Ok(KeyStatus::Free(Some(Hold { concurrency_key: key, after: Some(holder.run) }))),
+        let hold = Hold { concurrency_key: key, after: Some(holder.run.clone()) };
+        let Some(since) = waiting_since else { return Ok(KeyStatus::Free(Some(hold))) };
+        let head = self.first_waiter(&run.tenant, &key, holder).await?;
+        // A duplicate of a waiting request is later than the request itself, and must not wait for it.
+        let is_earlier = |head: &Waiter| head.run != run.run && (head.since, &head.run) < (since, &run.run);
+        match head.filter(is_earlier) {
+            Some(head) => {
+                let by = RunKey { tenant: run.tenant.clone(), run: head.run };
+                Ok(KeyStatus::Held(KeyConflict { by, key }))
+            }
+            None => Ok(KeyStatus::Free(Some(hold))),
         }
     }
 
@@ -87,41 +106,85 @@ impl<S: Store> AdmissionService<'_, S> {
         }
     }
 
-    /// The entry that goes before `run`: the registered waiter, if it is earlier, still pending, and seen lately.
-    async fn earlier_waiter(
+    /// The first waiter for a key whose holder has ended. Entries that no longer wait are removed, and those that
+    /// cannot be processed go to the end.
+    async fn first_waiter(
         self,
-        run: &RunKey,
-        waiting_since: Option<Timestamp>,
-        holder: &Holder,
-    ) -> Result<Option<RunKey>, EngineError> {
-        let (Some(since), Some(next)) = (waiting_since, &holder.next) else { return Ok(None) };
-        // A duplicate of a waiting request is later than the request itself, and must not wait for it.
-        let is_earlier = next.run != run.run && (next.since, &next.run) < (since, &run.run);
-        if !is_earlier || self.core.now() - next.seen > WAITER_SEEN_WITHIN {
-            return Ok(None);
+        tenant: &TenantId,
+        key: &ConcurrencyKey,
+        holder: Holder,
+    ) -> Result<Option<Waiter>, EngineError> {
+        let mut next = holder.next;
+        for _ in 0..REPAIRS_MAX {
+            let Some(head) = next else { return Ok(None) };
+            let run = RunKey { tenant: tenant.clone(), run: head.run.clone() };
+            let entry = match self.core.retry_busy(|store| store.entry(&run)).await {
+                Err(error @ StoreError::Broken { .. }) => {
+                    let error = error_chain(&error);
+                    tracing::error!(event = "waiting_entry_unreadable", %run, error, "entry removed from its wait queue");
+                    None
+                }
+                entry => entry?,
+            };
+            let waits = entry.is_some_and(|entry| entry.status == InboxStatus::Pending);
+            let now = self.core.now();
+            let stuck = head.woken.is_some_and(|woken| now - woken > STUCK_AFTER);
+            if waits && !stuck {
+                return Ok(Some(head));
+            }
+            if waits {
+                tracing::warn!(event = "waiting_entry_stuck", %run, "waiting entry goes to the end of the wait queue");
+                let last = Waiter { since: now, woken: None, ..head.clone() };
+                self.core.retry_busy(|store| store.enqueue_waiter(tenant, key, last.clone())).await?;
+            }
+            self.core.retry_busy(|store| store.remove_waiter(tenant, key, head.clone())).await?;
+            next = self.core.retry_busy(|store| store.holder(tenant, key)).await?.and_then(|now| now.next);
         }
-        let next = RunKey { tenant: run.tenant.clone(), run: next.run.clone() };
-        let entry = self.core.retry_busy(|store| store.entry(&next)).await?;
-        Ok(entry.is_some_and(|entry| entry.status == InboxStatus::Pending).then_some(next))
+        Err(StoreError::Busy { doing: "remove entries that no longer wait from a wait queue" }.into())
     }
 
-    /// Registers a waiting entry as the next one for the key, unless an earlier one is registered.
-    pub(super) async fn enqueue_waiter(
+    /// Puts a pending entry into the wait queue of its key. It needs no message from here on.
+    pub(super) async fn add_to_wait_queue(
         self,
         entry: &InboxEntry,
         conflict: KeyConflict,
     ) -> Result<(), EngineError> {
-        let KeyConflict { key, holder, .. } = conflict;
-        let (run, since) = (&entry.run, entry.at);
-        if self.earlier_waiter(run, Some(since), &holder).await?.is_some() {
+        let (tenant, key) = (&entry.run.tenant, &conflict.key);
+        let waiter = Waiter { run: entry.run.run.clone(), since: entry.at, woken: None };
+        self.core.retry_busy(|store| store.enqueue_waiter(tenant, key, waiter.clone())).await?;
+        let due_at = InboxEntry::due_while_waiting(self.core.now());
+        self.core.retry_busy(|store| store.postpone_entry(&entry.run, due_at)).await?;
+        // The holder may have ended before this entry was in the wait queue.
+        self.wake_first_waiter(tenant, key).await
+    }
+
+    /// Wakes the first waiter for the key of `run`, which has ended or was not started.
+    pub(crate) async fn wake_next(self, run: &RunKey, plan: &Plan, input: &Value) -> Result<(), EngineError> {
+        match self.concurrency_key(run, plan, input).await {
+            Ok(Some(key)) => self.wake_first_waiter(&run.tenant, &key).await,
+            // A run without a valid key holds none.
+            Ok(None) | Err(EngineError::Refused(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends the message of the first waiter, if the holder of the key has ended. A message too many finds the key
+    /// taken, or nothing to do.
+    async fn wake_first_waiter(self, tenant: &TenantId, key: &ConcurrencyKey) -> Result<(), EngineError> {
+        let holder = self.core.retry_busy(|store| store.holder(tenant, key)).await?;
+        let Some(holder) = holder.filter(|holder| holder.next.is_some()) else { return Ok(()) };
+        if self.is_active(&RunKey { tenant: tenant.clone(), run: holder.run.clone() }).await? {
             return Ok(());
         }
-        let next = Waiter { run: run.run.clone(), since, seen: self.core.now() };
-        // A concurrent registration wins; the next retry sees which entry is first.
-        self.core
-            .retry_busy(|store| store.enqueue_waiter(&run.tenant, &key, holder.clone(), next.clone()))
-            .await?;
-        Ok(())
+        let Some(head) = self.first_waiter(tenant, key, holder).await? else { return Ok(()) };
+        let (run, now) = (RunKey { tenant: tenant.clone(), run: head.run.clone() }, self.core.now());
+        if head.woken.is_none() {
+            let woken = Waiter { woken: Some(now), ..head };
+            self.core.retry_busy(|store| store.enqueue_waiter(tenant, key, woken.clone())).await?;
+        }
+        // The due time comes first: a process that dies before it sends the message leaves it to the sweep.
+        self.core.retry_busy(|store| store.postpone_entry(&run, now + START_DUE_AFTER)).await?;
+        self.announce_entry(&run, Millis(0)).await
     }
 
     /// What happens to a request of `plan` whose key is held by `by`. It joins only a run of the same workflow: a run of

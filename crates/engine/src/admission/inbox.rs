@@ -1,8 +1,10 @@
 //! The inbox: an event is stored before it is acknowledged.
 //!
 //! Accepting is two writes: the entry, and a message on the ingest queue. The sender gets its reply after both, and sends
-//! the event again if no reply arrives. Processing an entry twice starts one run.
+//! the event again if no reply arrives. A pending entry is in the due index, so the sweep replaces a lost message.
+//! Processing an entry twice starts one run.
 
+use domain::inbox::START_DUE_AFTER;
 use domain::{
     Digest, IdempotencyKey, InboxEntry, InboxStatus, Job, Millis, Outgoing, QueueName, RecordName, Refusal,
     RunKey, Source, StartRequest, TenantId, json,
@@ -66,9 +68,22 @@ impl<S: Store> AdmissionService<'_, S> {
         self.accept(event).await
     }
 
-    async fn announce_entry(self, run: &RunKey, delay: Millis) -> Result<(), EngineError> {
+    pub(super) async fn announce_entry(self, run: &RunKey, delay: Millis) -> Result<(), EngineError> {
         let message = Outgoing { run: run.clone(), queue: QueueName::Ingest, job: Job::Start, delay };
         Ok(self.core.retry_busy(|store| store.send(&message)).await?)
+    }
+
+    /// Sends the message of an overdue entry again; returns whether it did. The message comes before the new due time,
+    /// so a process that dies in between sends it twice.
+    pub(crate) async fn resend_entry(self, run: &RunKey) -> Result<bool, EngineError> {
+        let entry = self.core.retry_busy(|store| store.entry(run)).await?;
+        let pending = entry.filter(|entry| entry.status == InboxStatus::Pending);
+        let Some(entry) = pending else { return Ok(false) };
+        self.announce_entry(run, Millis(0)).await?;
+        let due_at = entry.due_again(self.core.now());
+        self.core.retry_busy(|store| store.postpone_entry(run, due_at)).await?;
+        journal::entry_resent(run, entry.source);
+        Ok(true)
     }
 
     /// Stores an event with this status, or finds the entry that it duplicates.
@@ -118,8 +133,7 @@ impl<S: Store> AdmissionService<'_, S> {
         let Some(tries) = first.next_try(self.core.now()) else {
             return Ok((AcceptResult { run: first.run, new: false, status: first.status }, false));
         };
-        let keep_until = first.source.pending_expires_at(self.core.now());
-        let reopen = Reopen { was: status.clone(), tries, keep_until };
+        let reopen = Reopen { was: status.clone(), tries, due_at: self.core.now() + START_DUE_AFTER };
         // A concurrent duplicate that wins reopens it, too.
         self.core.retry_busy(|store| store.reopen(run, reopen.clone())).await?;
         Ok((AcceptResult { run: first.run, new: false, status: InboxStatus::Pending }, true))

@@ -7,13 +7,14 @@ use domain::payload::Fingerprint;
 use domain::{
     AppliedWorkflow, Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, Job, Millis,
     OnConflict, Outgoing, Participants, PersonId, Plan, QueueName, RecordName, Refusal, RunKey, Source,
-    StartRequest, Timestamp, WorkflowName, WorkspaceId, json,
+    StartRequest, WorkflowName, WorkspaceId, json,
 };
 use serde_json::Value;
 use store::Store;
 use workflow::CompiledPlan;
 
 use super::admit::AdmitResult;
+use super::concurrency::KeyConflict;
 use super::inbox::{AcceptResult, InboundEvent};
 use super::request::{StartOutcome, StartResult, StartRun, invalid_input};
 use crate::admission::AdmissionService;
@@ -21,10 +22,6 @@ use crate::core::AdvanceResult;
 use crate::core::journal;
 use crate::error::{EngineError, error_chain};
 use crate::tenant_handle::TenantHandle;
-
-/// How soon a waiting entry is retried. Runs end within seconds, or after hours.
-const RETRY_MIN: Millis = Millis::secs(1);
-const RETRY_MAX: Millis = Millis::secs(60);
 
 impl StartRun {
     /// The request as an event, to be stored while it waits or to recognise a duplicate.
@@ -187,47 +184,75 @@ impl<S: Store> AdmissionService<'_, S> {
             }
             None => self.matching_workflow(&entry, &event).await?,
         };
-        let status = match found {
+        match found {
             Match::One(plan, applied_by) => {
-                self.start_from(&entry, request(&entry, &plan, &event, applied_by)).await?
-            }
-            Match::None => InboxStatus::Unmatched { at: self.core.now() },
-            Match::Unclear(why) => InboxStatus::rejected(&why, self.core.now()),
-        };
-        if status == InboxStatus::Pending {
-            return Ok(AdvanceResult::NotBefore(retry_at(&entry, self.core.now())));
-        }
-        journal::entry_processed(run, entry.source, &status);
-        let forget_at = self.core.now() + entry.source.dedupe_ttl();
-        self.core.retry_busy(|store| store.set_status(run, status.clone(), forget_at)).await?;
-        Ok(AdvanceResult::Done)
-    }
-
-    async fn start_from(self, entry: &InboxEntry, request: StartRun) -> Result<InboxStatus, EngineError> {
-        match self.admit(&request, entry.at).await {
-            Ok(AdmitResult::Started(StartResult { new: true, .. })) => Ok(InboxStatus::Started),
-            Ok(AdmitResult::Started(StartResult { run, .. })) => self.announce_started(run).await,
-            Ok(AdmitResult::Conflict(conflict)) => {
-                let by = conflict.by.clone();
-                match self.on_conflict(&request.plan, &by).await? {
-                    OnConflict::Join => Ok(InboxStatus::Joined { run: by.run }),
-                    OnConflict::Queue if self.core.now() < entry.at + PENDING_MAX => {
-                        self.enqueue_waiter(entry, conflict).await?;
-                        Ok(InboxStatus::Pending)
-                    }
-                    OnConflict::Queue | OnConflict::Reject => {
-                        Ok(InboxStatus::rejected(&request.conflict(by).to_string(), self.core.now()))
+                let request = request(&entry, &plan, &event, applied_by);
+                let (status, new) = self.start_from(&entry, &request).await?;
+                // An entry that waits for its key stays pending.
+                if status != InboxStatus::Pending {
+                    self.processed(&entry, status).await?;
+                    // One that does not take the key may have been the first waiter for it.
+                    if !new {
+                        self.wake_next(run, &request.plan, &event).await?;
                     }
                 }
             }
+            Match::None => self.processed(&entry, InboxStatus::Unmatched { at: self.core.now() }).await?,
+            Match::Unclear(why) => {
+                self.processed(&entry, InboxStatus::rejected(&why, self.core.now())).await?;
+            }
+        }
+        Ok(AdvanceResult::Done)
+    }
+
+    async fn processed(self, entry: &InboxEntry, status: InboxStatus) -> Result<(), EngineError> {
+        journal::entry_processed(&entry.run, entry.source, &status);
+        let forget_at = self.core.now() + entry.source.dedupe_ttl();
+        self.core.retry_busy(|store| store.set_status(&entry.run, status.clone(), forget_at)).await?;
+        Ok(())
+    }
+
+    /// Starts the run of an entry. Returns the status of the entry, and whether the run is new.
+    async fn start_from(
+        self,
+        entry: &InboxEntry,
+        request: &StartRun,
+    ) -> Result<(InboxStatus, bool), EngineError> {
+        let status = match self.admit(request, entry.at).await {
+            Ok(AdmitResult::Started(StartResult { new: true, .. })) => {
+                return Ok((InboxStatus::Started, true));
+            }
+            Ok(AdmitResult::Started(StartResult { run, .. })) => self.announce_started(run).await?,
+            Ok(AdmitResult::Conflict(conflict)) => self.resolve(entry, request, conflict).await?,
             // The run was started before its entry could be updated, and another workflow matches the event by now.
             Err(EngineError::Refused(Refusal::KeyConflict { run })) if self.is_of(&run, entry).await? => {
-                self.announce_started(run).await
+                self.announce_started(run).await?
             }
             Err(EngineError::Refused(refusal)) => {
-                Ok(InboxStatus::rejected(&refusal.to_string(), self.core.now()))
+                InboxStatus::rejected(&refusal.to_string(), self.core.now())
             }
-            Err(error) => Err(error),
+            Err(error) => return Err(error),
+        };
+        Ok((status, false))
+    }
+
+    /// The status of an entry whose concurrency key is held.
+    async fn resolve(
+        self,
+        entry: &InboxEntry,
+        request: &StartRun,
+        conflict: KeyConflict,
+    ) -> Result<InboxStatus, EngineError> {
+        let by = conflict.by.clone();
+        match self.on_conflict(&request.plan, &by).await? {
+            OnConflict::Join => Ok(InboxStatus::Joined { run: by.run }),
+            OnConflict::Queue if self.core.now() < entry.at + PENDING_MAX => {
+                self.add_to_wait_queue(entry, conflict).await?;
+                Ok(InboxStatus::Pending)
+            }
+            OnConflict::Queue | OnConflict::Reject => {
+                Ok(InboxStatus::rejected(&request.conflict(by).to_string(), self.core.now()))
+            }
         }
     }
 
@@ -301,12 +326,6 @@ fn request(entry: &InboxEntry, plan: &CompiledPlan, event: &Value, applied_by: O
         applied_by: asked.applied_by,
         shaped_by: Participants::default(),
     }
-}
-
-/// When a waiting entry is retried: soon while it is new, and at most a minute after its key is free.
-fn retry_at(entry: &InboxEntry, now: Timestamp) -> Timestamp {
-    let waited = now - entry.at;
-    now + Millis(waited.0 / 4).clamp(RETRY_MIN, RETRY_MAX)
 }
 
 fn selects(applied: &AppliedWorkflow, entry: &InboxEntry) -> bool {

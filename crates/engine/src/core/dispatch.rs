@@ -1,7 +1,8 @@
 //! The dispatch switch, as a driver reads it.
 //!
 //! A driver checks the switch before it starts anything: a claim, an approval request, a wait. The answer is cached
-//! briefly, so that a step does not cost a read; every process sees a stop after that.
+//! briefly, so that a step does not cost a read; every process sees a stop after that. The same read brings the policy
+//! under which reads of external systems are evaluated.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +58,13 @@ pub(crate) struct Switches(Mutex<FoundRunning>);
 #[derive(Default)]
 struct FoundRunning {
     fleet: Option<Instant>,
-    tenants: BTreeMap<TenantId, Instant>,
+    tenants: BTreeMap<TenantId, FoundTenant>,
+}
+
+/// The settings of a tenant that the verdict on a read needs, without its directory.
+struct FoundTenant {
+    asked: Instant,
+    settings: Tenant,
 }
 
 fn is_fresh(asked: &Instant) -> bool {
@@ -68,22 +75,29 @@ impl Switches {
     /// Whether the fleet and `tenant` were found running.
     fn are_on(&self, tenant: &TenantId) -> (bool, bool) {
         let found = self.0.lock();
-        (found.fleet.as_ref().is_some_and(is_fresh), found.tenants.get(tenant).is_some_and(is_fresh))
+        let tenant = found.tenants.get(tenant).is_some_and(|tenant| is_fresh(&tenant.asked));
+        (found.fleet.as_ref().is_some_and(is_fresh), tenant)
+    }
+
+    /// The settings of `tenant`, if they were read a moment ago.
+    fn settings(&self, tenant: &TenantId) -> Option<Tenant> {
+        let found = self.0.lock();
+        found.tenants.get(tenant).filter(|found| is_fresh(&found.asked)).map(|found| found.settings.clone())
     }
 
     fn fleet_is_on(&self, asked: Instant) {
         self.0.lock().fleet = Some(asked);
     }
 
-    fn tenant_is_on(&self, tenant: &TenantId, asked: Instant) {
+    fn tenant_is_on(&self, settings: Tenant, asked: Instant) {
         let mut found = self.0.lock();
         if found.tenants.len() >= TENANTS_MAX {
-            found.tenants.retain(|_, asked| is_fresh(asked));
+            found.tenants.retain(|_, tenant| is_fresh(&tenant.asked));
         }
         if found.tenants.len() >= TENANTS_MAX {
             found.tenants.clear();
         }
-        found.tenants.insert(tenant.clone(), asked);
+        found.tenants.insert(settings.tenant.clone(), FoundTenant { asked, settings });
     }
 
     pub(crate) fn forget(&self) {
@@ -119,14 +133,25 @@ impl<S: Store> Core<S> {
         {
             return Err(EngineError::Outdated { format });
         }
+        let settings = policy_settings(tenant, settled.as_ref());
         let found = DispatchState::of(fleet, settled);
         if found.fleet.is_none() && !fleet_is_on {
             self.switches.fleet_is_on(asked);
         }
         if found.tenant.is_none() {
-            self.switches.tenant_is_on(tenant, asked);
+            self.switches.tenant_is_on(settings, asked);
         }
         Ok(!found.is_stopped())
+    }
+
+    /// The policy and limits of `tenant`, as they were when the switch was last read. The verdict on a read uses them, so
+    /// that it costs no request of its own.
+    pub(crate) async fn recent_settings(&self, tenant: &TenantId) -> Result<Tenant, EngineError> {
+        if let Some(settings) = self.switches.settings(tenant) {
+            return Ok(settings);
+        }
+        let settled = self.retry_busy(|store| store.tenant(tenant)).await?;
+        Ok(policy_settings(tenant, settled.as_ref()))
     }
 
     /// Whether work may start for `run`, by the cached state.
@@ -137,5 +162,14 @@ impl<S: Store> Core<S> {
         }
         // Dispatch may have been started since, and a start announces each run only once: read consistently.
         Ok(self.dispatch(tenant).await?.forbids(run).is_none())
+    }
+}
+
+/// The settings that a verdict depends on.
+fn policy_settings(tenant: &TenantId, settled: Option<&Tenant>) -> Tenant {
+    let none = Tenant::new(tenant.clone());
+    match settled {
+        Some(settled) => Tenant { policy: settled.policy, caps: settled.caps.clone(), ..none },
+        None => none,
     }
 }

@@ -30,6 +30,17 @@ pub(crate) fn entry_processed(run: &RunKey, source: Source, status: &InboxStatus
     }
 }
 
+/// The stored data of an ended run was not signed.
+pub(crate) fn evidence_refused(run: &RunKey, reason: &'static str, error: &str) {
+    metrics::evidence_refused(&run.tenant, reason);
+    tracing::error!(event = "evidence_refused", %run, reason, error, "evidence not signed");
+}
+
+/// The sweep sent the message of an inbox entry again.
+pub(crate) fn entry_resent(run: &RunKey, source: Source) {
+    tracing::warn!(event = "inbox_entry_resent", %run, %source, "inbox entry overdue; message sent again");
+}
+
 /// The sweep woke a run. Only an orphaned run concerns an operator.
 pub(crate) fn woken(run: &RunKey, why: WakeReason) {
     match why {

@@ -38,14 +38,14 @@ pub struct Timing {
     /// How long a lease lasts without a renewal.
     pub lease: Millis,
     /// How often a lease is renewed. A third of the lease leaves two renewals before it expires.
-    pub heartbeat: Millis,
+    pub renew_every: Millis,
     /// How long one tool call may take.
     pub work_max: Millis,
 }
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { lease: Millis::secs(30), heartbeat: Millis::secs(10), work_max: Millis::mins(10) }
+        Self { lease: Millis::secs(30), renew_every: Millis::secs(10), work_max: Millis::mins(10) }
     }
 }
 
@@ -101,6 +101,7 @@ pub(crate) struct Core<S> {
     bundles: Bundles,
     pub(crate) switches: Switches,
     pub(crate) policy_pool: PolicyPool,
+    pub(crate) verdicts: Arc<policy::VerdictCache>,
     /// For policy verdicts on steps. Separate, so that trying a policy out delays no run.
     pub(crate) verdict_pool: PolicyPool,
     pub(crate) notifier: Notifier,
@@ -124,6 +125,7 @@ impl<S> Core<S> {
             bundles: Bundles::default(),
             switches: Switches::default(),
             policy_pool: PolicyPool::default(),
+            verdicts: Arc::default(),
             verdict_pool: PolicyPool::default(),
             notifier,
             evidence_signer,

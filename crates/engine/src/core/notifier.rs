@@ -22,16 +22,16 @@ pub struct NotifyFailure {
     pub why: String,
     /// What is posted despite the error, if that has changed.
     pub so_far: Option<Card>,
-    pub again: Again,
+    pub retry: RetryHint,
 }
 
 /// Whether a failed attempt is worth retrying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
+pub enum RetryHint {
     /// It is, after at least this long if the external system named a time.
     After(Option<Millis>),
     /// It fails until a person fixes the cause.
-    No,
+    Never,
 }
 
 pub type Notifier = Option<Arc<dyn ApprovalNotifier>>;

@@ -147,16 +147,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_together_have_so_much_room_and_no_more() {
+    async fn total_permits_are_bounded() {
         let policy_pool = PolicyPool::default();
-        let mut rooms = Vec::new();
+        let mut permits = Vec::new();
         for n in 0..JOBS_MAX {
-            rooms.push(policy_pool.permit(&tenant(&format!("t{n}"))).await.unwrap());
+            permits.push(policy_pool.permit(&tenant(&format!("t{n}"))).await.unwrap());
         }
         let begun = Instant::now();
         assert!(policy_pool.permit(&tenant("one-more")).await.is_none());
         assert_eq!(begun.elapsed(), PERMIT_TIMEOUT.std(), "waiting for a permit is bounded");
-        rooms.pop();
+        permits.pop();
         assert!(policy_pool.permit(&tenant("one-more")).await.is_some());
     }
 
@@ -164,16 +164,16 @@ mod tests {
     async fn an_evaluation_that_does_not_stop_keeps_its_permit() {
         let pool = Arc::new(PolicyPool::default());
         let (end, ends) = std::sync::mpsc::channel::<()>();
-        let asking = {
+        let task = {
             let pool = Arc::clone(&pool);
             let job = move |_: &dyn Fn() -> bool| ends.recv().is_ok();
             tokio::spawn(async move { pool.run(&tenant("acme"), job).await })
         };
-        while !asking.is_finished() {
+        while !task.is_finished() {
             advance(Duration::from_secs(1)).await;
         }
-        let told = asking.await.unwrap();
-        assert!(matches!(told, Err(EngineError::PolicyBusy { .. })), "{told:?}");
+        let result = task.await.unwrap();
+        assert!(matches!(result, Err(EngineError::PolicyBusy { .. })), "{result:?}");
         let permit = |name| pool.of(&tenant(name)).available_permits();
         assert_eq!((permit("acme"), permit("umbrella")), (0, 1));
         drop(end);

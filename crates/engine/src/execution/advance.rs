@@ -12,7 +12,7 @@ use domain::plan::Work;
 use domain::record::Signal;
 use domain::{
     Cause, Decision, Draft, Fence, Initiator, Job, Live, Millis, Outgoing, QueueName, Refusal, RunKey,
-    RunRecord, RunStatus, StepSeq, Version,
+    RunRecord, RunStatus, StepSeq, Verdict, Version,
 };
 use store::Store;
 use tokio::time::{Instant, sleep};
@@ -76,16 +76,20 @@ pub(crate) struct Held {
 }
 
 /// What identifies a held step when it ends.
-#[derive(Clone, Copy)]
 pub(crate) struct HeldEffect {
     pub(crate) fence: Fence,
     /// Whether the step may have changed an external system.
     pub(crate) has_effect: bool,
+    /// The verdict on a read. That on an effect is in the chain since the claim.
+    pub(crate) read_verdict: Option<Verdict>,
 }
 
 impl Held {
     pub(crate) fn effect(&self) -> HeldEffect {
-        HeldEffect { fence: self.grant.fence, has_effect: self.grant.receipt.is_some() }
+        let has_effect = self.grant.receipt.is_some();
+        let verdict = self.proposal.assessment.as_ref().map(|assessment| &assessment.verdict);
+        let read_verdict = verdict.filter(|_| !has_effect).cloned();
+        HeldEffect { fence: self.grant.fence, has_effect, read_verdict }
     }
 }
 
@@ -264,6 +268,7 @@ impl<S: Store> ExecutionService<'_, S> {
             receipt: proposal.receipt.clone(),
             abandoned: proposal.abandoned,
             assessment: proposal.assessment.clone(),
+            departed: proposal.departed.clone(),
         }
     }
 
@@ -387,14 +392,14 @@ impl<S: Store> ExecutionService<'_, S> {
     ) -> Result<RunPosition, EngineError> {
         let give_up_at = Instant::now() + self.core.timing.work_max.std();
         loop {
-            let ended = self.try_conclude(loaded.clone(), follow, &end).await;
+            let ended = self.try_conclude(loaded.clone(), follow, &held, &end).await;
             let Err(EngineError::Store(error)) = ended else { return ended };
             if !held.has_effect || Instant::now() >= give_up_at {
                 return Err(error.into());
             }
             let (run, error) = (&loaded.record.key, error_chain(&error));
             tracing::warn!(event = "outcome_not_recorded", %run, error, "outcome not recorded yet; retrying");
-            sleep(self.core.timing.heartbeat.std()).await;
+            sleep(self.core.timing.renew_every.std()).await;
             match self.renew_lease(&loaded, held.fence).await? {
                 Renewal::Renewed { loaded: now, .. } => loaded = now,
                 Renewal::Lost(now) => return Ok(RunPosition::Free(now)),
@@ -409,10 +414,11 @@ impl<S: Store> ExecutionService<'_, S> {
         self,
         mut loaded: Loaded,
         mut follow: Follow,
+        held: &HeldEffect,
         end: &impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
     ) -> Result<RunPosition, EngineError> {
         for _ in 0..ROUNDS_MAX {
-            let concluded = self.conclusion(&loaded, &follow, end);
+            let concluded = self.conclusion(&loaded, &follow, held, end);
             let (held, decision) = match concluded {
                 Ok(concluded) => concluded,
                 Err(Refusal::StaleFence { .. } | Refusal::Terminal { .. }) => {
@@ -442,10 +448,12 @@ impl<S: Store> ExecutionService<'_, S> {
         self,
         loaded: &Loaded,
         follow: &Follow,
+        held: &HeldEffect,
         end: &impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
     ) -> Result<(Option<Box<Held>>, Decision), Refusal> {
         let (by, since) = (self.myself(), Instant::now());
-        let mut draft = self.core.draft(loaded, &by);
+        let new_draft = || self.core.draft(loaded, &by).with_read_verdict(held.read_verdict.clone());
+        let mut draft = new_draft();
         let advanced = end(&mut draft)?;
         let plain = advanced == Some(Advanced::Ready) && draft.record.status == RunStatus::Running;
         match plain.then(|| self.hand_on(&mut draft, follow, since)) {
@@ -453,7 +461,7 @@ impl<S: Store> ExecutionService<'_, S> {
             None => Ok((None, draft.close())),
             // What follows has changed since it was prepared: end the step alone.
             Some(Err(_)) => {
-                let mut draft = self.core.draft(loaded, &by);
+                let mut draft = new_draft();
                 end(&mut draft)?;
                 Ok((None, draft.close()))
             }

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use connectors::{Observed, ProposalRequest, Tool};
+use connectors::{Observed, ProposalRequest, Tool, in_trace};
 use domain::command::{Assessment, Postpone};
 use domain::plan::{InputRefs, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::validation::thousandths;
-use domain::{Action, ActionOrigin, Failure, Live, Receipt, RunKey, RunRecord, StepSeq, ToolName, failure};
+use domain::{
+    Action, ActionOrigin, Failure, Live, PersonId, Receipt, RunKey, RunRecord, StepSeq, ToolName,
+    TraceContext, failure,
+};
 use serde_json::Value;
 use store::{Store, StoreError};
 use workflow::{CompiledWork, Scope, Template};
@@ -17,7 +20,7 @@ use workflow::{CompiledWork, Scope, Template};
 use crate::core::Loaded;
 use crate::error::EngineError;
 use crate::execution::ExecutionService;
-use crate::governance::policy_input::run_facts;
+use crate::governance::policy_input::{declares_rollback, run_facts};
 
 /// What a driver has read of the run, so that it is not read again.
 #[derive(Default)]
@@ -81,6 +84,14 @@ pub(crate) struct Proposal {
     /// Whether the run that wrote the receipt has ended without an outcome.
     pub(crate) abandoned: bool,
     pub(crate) assessment: Option<Assessment>,
+    /// Approvers of the step who may no longer approve.
+    pub(crate) departed: Vec<PersonId>,
+}
+
+impl Proposal {
+    fn without_effect(tool: Arc<dyn Tool>, action: Action, assessment: Option<Assessment>) -> Self {
+        Self { tool, action, receipt: None, abandoned: false, assessment, departed: Vec::new() }
+    }
 }
 
 type Proposed = (Arc<dyn Tool>, Action, ActionOrigin, Option<Value>);
@@ -101,14 +112,23 @@ impl<S: Store> ExecutionService<'_, S> {
         seq: StepSeq,
     ) -> Result<Proposal, BindError> {
         let (tool, action, origin, found) = self.proposed(loaded, memory, seq).await?;
-        if !action.class.has_effect() {
-            return Ok(Proposal { tool, action, receipt: None, abandoned: false, assessment: None });
+        if !action.class.calls_out() {
+            return Ok(Proposal::without_effect(tool, action, None));
         }
         action.check().map_err(|why| Failure::new(failure::ACTION_INVALID, why))?;
+        let (governance, tenant) = (self.governance(), &loaded.record.key.tenant);
+        if !action.class.has_effect() {
+            let settings = self.core.recent_settings(tenant).await?;
+            let judged = governance.assess(loaded, seq, (None, settings), (&action, origin, found)).await?;
+            return Ok(Proposal::without_effect(tool, action, Some(judged)));
+        }
         let (receipt, abandoned) = self.position(&loaded.record, &action).await?;
         let confidence = self.confidence(loaded, memory, seq).await?;
-        let governed = self.governance().assess(loaded, seq, confidence, (&action, origin, found)).await?;
-        Ok(Proposal { tool, action, receipt, abandoned, assessment: Some(governed) })
+        let settings = governance.tenant(tenant).await?;
+        let departed =
+            loaded.approval.as_ref().map(|approval| approval.departed(&settings)).unwrap_or_default();
+        let judged = governance.assess(loaded, seq, (confidence, settings), (&action, origin, found)).await?;
+        Ok(Proposal { tool, action, receipt, abandoned, assessment: Some(judged), departed })
     }
 
     /// The exact action of the step at `seq`, including the state that the tool observed.
@@ -128,10 +148,17 @@ impl<S: Store> ExecutionService<'_, S> {
         let undoes = loaded.record.undoes();
         let run = undoes.as_ref().unwrap_or(&loaded.record.key);
         let undo = undoes.is_some() || loaded.record.is_undoing();
-        let mut ask = ProposalRequest { run, step: &step.id, undo, fields, observed: None };
+        let mut ask = ProposalRequest {
+            run,
+            step: &step.id,
+            undo,
+            has_rollback: declares_rollback(&self.core.tools, step),
+            fields,
+            observed: None,
+        };
         let found = match self.found_before(loaded, seq).await? {
             Some(found) => found,
-            None => match tool.observe(&ask).await {
+            None => match in_trace(observation(loaded, seq), tool.observe(&ask)).await {
                 Observed::NotNeeded => None,
                 Observed::Found(found) if domain::json::check(&found).is_err() => {
                     let why = format!("the state that {name} observed is not valid JSON");
@@ -317,6 +344,11 @@ impl<S: Store> ExecutionService<'_, S> {
         let (tool, fields) = (tool.ok_or_else(no_inverse)?, inverse["with"].clone());
         Ok(BoundCall { tool, fields, origin })
     }
+}
+
+/// The trace context of the read before a change.
+fn observation(loaded: &Loaded, seq: StepSeq) -> TraceContext {
+    loaded.record.trace_context().next(&format!("observe {}", seq.0))
 }
 
 fn call_template(work: &CompiledWork) -> Option<&Template> {

@@ -1,11 +1,13 @@
 //! Performs a claimed step: calls the tool, renews the lease meanwhile, and commits the outcome.
 
-use connectors::{LookUpResult, ToolCall, ToolOutcome, ToolResult};
+use connectors::{LookUpResult, ToolCall, ToolOutcome, ToolResult, in_trace};
 use domain::command::{
     Advanced, AttemptMode, Certainty, Command as _, Fail, Finish, Renew, Retry, RetryResult,
 };
 use domain::payload::Fingerprint;
-use domain::{Draft, Failure, Fence, Initiator, Millis, Payload, Refusal, StepSeq, TenantId, failure, json};
+use domain::{
+    Charge, Draft, Failure, Fence, Initiator, Millis, Payload, Refusal, StepSeq, TenantId, failure, json,
+};
 use serde_json::Value;
 use store::{Store, StoreError};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
@@ -121,7 +123,7 @@ impl<S: Store> ExecutionService<'_, S> {
         loaded: &Loaded,
         seq: StepSeq,
     ) -> Follow {
-        let known = timeout(self.core.timing.heartbeat.std(), self.follow(driver, loaded, seq)).await;
+        let known = timeout(self.core.timing.renew_every.std(), self.follow(driver, loaded, seq)).await;
         match known {
             Ok(Ok(follow)) => follow,
             Ok(Err(error)) => {
@@ -171,9 +173,10 @@ impl<S: Store> ExecutionService<'_, S> {
             again: held.grant.mode != AttemptMode::Fresh,
             time_left: self.core.timing.work_max.std(),
         };
-        let act = self.act(held, call);
+        let attempt = format!("step {} fence {}", held.seq.0, held.grant.fence.0);
+        let act = in_trace(loaded.record.trace_context().next(&attempt), self.act(held, call));
         tokio::pin!(act);
-        let (lease, heartbeat) = (self.core.timing.lease.std(), self.core.timing.heartbeat.std());
+        let (lease, heartbeat) = (self.core.timing.lease.std(), self.core.timing.renew_every.std());
         let (mut lease_ends, mut renew_at) = (held.since + lease, held.since + heartbeat);
         // A lease that expired while its claim was being written is renewed before the tool starts.
         let mut expired = Instant::now() >= lease_ends;
@@ -232,7 +235,10 @@ impl<S: Store> ExecutionService<'_, S> {
             Ok(()) => {}
             // The effect happened. An output that cannot be stored must not lose the record of it.
             Err(failure) if held.grant.receipt.is_some() => done.output = failure_as_output(&failure),
-            Err(failure) => return Ok(CallOutcome::Failed(failure)),
+            Err(failure) => {
+                let charge = Charge { cost_microusd: done.cost_microusd, usage: done.usage };
+                return Ok(CallOutcome::Failed(failure.charged(charge)));
+            }
         }
         let give_up_at = Instant::now() + self.core.timing.work_max.std();
         let (output, fingerprint) = loop {
@@ -243,7 +249,7 @@ impl<S: Store> ExecutionService<'_, S> {
                     if held.grant.receipt.is_some() || Instant::now() < give_up_at =>
                 {
                     tracing::warn!(event = "output_not_stored", %error, "output not stored yet; retrying");
-                    sleep(self.core.timing.heartbeat.std()).await;
+                    sleep(self.core.timing.renew_every.std()).await;
                 }
                 stored => break stored?,
             }
@@ -286,7 +292,7 @@ impl<S: Store> ExecutionService<'_, S> {
 async fn act(held: &Held, call: ToolCall<'_>) -> ToolOutcome {
     let tool = &held.proposal.tool;
     match held.grant.mode {
-        AttemptMode::Fresh | AttemptMode::Again => tool.perform(call).await,
+        AttemptMode::Fresh | AttemptMode::Repeat => tool.perform(call).await,
         AttemptMode::LookUp => {
             // Fence out the previous holder first: a look-up proves nothing while that one can still act.
             if let Err(failure) = tool.fence_out(call.clone()).await {

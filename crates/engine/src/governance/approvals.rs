@@ -116,8 +116,9 @@ impl<S: Store> GovernanceService<'_, S> {
         Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
     }
 
-    /// Posts an approval request, or updates the posted message.
-    pub async fn show(self, run: &RunKey, id: &ApprovalId) -> Result<(), EngineError> {
+    /// Posts an approval request, or updates the posted message. Refused if the request is older than `revision`: the
+    /// commit that asked for this is not there yet.
+    pub async fn show(self, run: &RunKey, id: &ApprovalId, revision: u32) -> Result<(), EngineError> {
         let Some(notifier) = &self.core.notifier else { return self.nothing_to_post(&run.tenant).await };
         let mut overtaken = false;
         for _ in 0..ROUNDS_MAX {
@@ -125,6 +126,9 @@ impl<S: Store> GovernanceService<'_, S> {
             // a delayed process could post an outdated request unnoticed.
             let card = self.core.retry_busy(|store| store.card(&run.tenant, id)).await?;
             let approval = self.approval(&run.tenant, id).await?;
+            if approval.revision < revision {
+                return Err(Refusal::UnknownApproval { approval: approval.id }.into());
+            }
             // Another process posted at the same time, and the older of the two updates may be visible now. It is
             // posted once more, even though the record looks current.
             let seen = card.clone().map(|card| if overtaken { Card { revision: 0, ..card } } else { card });

@@ -3,9 +3,12 @@
 //! The verdict comes from the tenant's current policy. If the policy cannot be evaluated, the verdict is deny.
 //! If no thread is free in time, there is no verdict, and the step is retried later.
 
+use std::sync::Arc;
+
 use domain::command::Assessment;
 use domain::validation::{ActionContext, tighten};
-use domain::{Action, ActionOrigin, Live, StepSeq};
+use domain::{Action, ActionOrigin, Live, StepSeq, Tenant, Verdict};
+use policy::VerdictCache;
 use serde_json::Value;
 use store::Store;
 
@@ -15,51 +18,83 @@ use crate::error::EngineError;
 use crate::governance::GovernanceService;
 use crate::governance::policy_input;
 
+/// What a verdict depends on besides the run and the action.
+struct PolicyQuestion {
+    bundle: TenantBundle,
+    tenant: Tenant,
+    seq: StepSeq,
+    origin: ActionOrigin,
+    confidence: Option<u16>,
+    more_to_come: bool,
+}
+
 impl<S: Store> GovernanceService<'_, S> {
-    /// The verdict on `action` of the step at `seq`, with the confidence of its proposal in thousandths and the state
-    /// that was `found` in the external system.
+    /// The verdict on `action` of the step at `seq` under the policy of `tenant`, with the confidence of its proposal in
+    /// thousandths and the state that was `found` in the external system.
     pub(crate) async fn assess(
         self,
         loaded: &Loaded,
         seq: StepSeq,
-        confidence: Option<u16>,
+        (confidence, tenant): (Option<u16>, Tenant),
         (action, origin, found): (&Action, ActionOrigin, Option<Value>),
     ) -> Result<Assessment, EngineError> {
-        let tenant = self.tenant(&loaded.record.key.tenant).await?;
         let bundle = self.core.bundle(&tenant, &self.core.verdict_pool).await?;
-        let is_built_in = tenant.policy.is_none();
         let more_to_come = policy_input::more_to_come(loaded.plan.plan(), &self.core.tools, seq);
-        let (asking, action) = (loaded.clone(), action.clone());
-        let evaluate = move |_: &dyn Fn() -> bool| {
-            let around = ActionContext {
-                plan: asking.plan.plan(),
-                record: &asking.record,
-                seq,
-                caps: &tenant.caps,
-                writes_done: writes_done(&asking, seq),
-                origin,
-                attempt: if seq == asking.record.at { asking.record.live.attempts() } else { 0 },
-                may_have_happened: seq == asking.record.at && asking.record.live.may_have_happened(),
-                confidence,
-                more_to_come,
-            };
-            let verdict = match (bundle, policy_input::facts(&action, &around)) {
-                (TenantBundle::Usable(bundle), Some(facts)) => bundle.evaluate(&facts),
-                (TenantBundle::Usable(bundle), None) => {
-                    policy::without_bundle(bundle.hash(), "the plan has no such step")
-                }
-                (TenantBundle::Unusable { hash, why }, _) => policy::without_bundle(hash, &why),
-            };
-            tighten(verdict, &action, &around)
-        };
-        // A tenant's policy may take long, and other steps in this process must be able to renew their leases
-        // meanwhile. The shipped policy is known to be quick.
-        let verdict = if is_built_in {
-            evaluate(&|| false)
+        let question = PolicyQuestion { bundle, tenant, seq, origin, confidence, more_to_come };
+        let verdict = if let Some(verdict) = question.quick_verdict(&self.core.verdicts, loaded, action) {
+            verdict
         } else {
+            // Other steps in this process must be able to renew their leases meanwhile.
+            let (asking, action, verdicts) =
+                (loaded.clone(), action.clone(), Arc::clone(&self.core.verdicts));
+            let evaluate = move |_: &dyn Fn() -> bool| question.verdict(&verdicts, &asking, &action);
             self.core.verdict_pool.run(&loaded.record.key.tenant, evaluate).await?
         };
         Ok(Assessment { verdict, observed: found })
+    }
+}
+
+impl PolicyQuestion {
+    /// The verdict, unless it needs an evaluation of a policy of the tenant's own, which may take long. The default
+    /// policy is known to be quick.
+    fn quick_verdict(&self, verdicts: &VerdictCache, loaded: &Loaded, action: &Action) -> Option<Verdict> {
+        let bundle = match &self.bundle {
+            TenantBundle::Usable(bundle) if self.tenant.policy.is_some() => bundle,
+            TenantBundle::Usable(_) | TenantBundle::Unusable { .. } => {
+                return Some(self.verdict(verdicts, loaded, action));
+            }
+        };
+        let context = self.context(loaded);
+        let verdict = verdicts.recent(bundle, &policy_input::facts(action, &context)?)?;
+        Some(tighten(verdict, action, &context))
+    }
+
+    fn verdict(&self, verdicts: &VerdictCache, loaded: &Loaded, action: &Action) -> Verdict {
+        let context = self.context(loaded);
+        let verdict = match (&self.bundle, policy_input::facts(action, &context)) {
+            (TenantBundle::Usable(bundle), Some(facts)) => verdicts.evaluate(bundle, &facts),
+            (TenantBundle::Usable(bundle), None) => {
+                policy::without_bundle(bundle.hash(), "the plan has no such step")
+            }
+            (TenantBundle::Unusable { hash, why }, _) => policy::without_bundle(*hash, why),
+        };
+        tighten(verdict, action, &context)
+    }
+
+    fn context<'a>(&'a self, loaded: &'a Loaded) -> ActionContext<'a> {
+        let record = &loaded.record;
+        ActionContext {
+            plan: loaded.plan.plan(),
+            record,
+            seq: self.seq,
+            caps: &self.tenant.caps,
+            writes_done: writes_done(loaded, self.seq),
+            origin: self.origin,
+            attempt: if self.seq == record.at { record.live.attempts() } else { 0 },
+            may_have_happened: self.seq == record.at && record.live.may_have_happened(),
+            confidence: self.confidence,
+            more_to_come: self.more_to_come,
+        }
     }
 }
 

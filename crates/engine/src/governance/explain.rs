@@ -14,7 +14,7 @@ use domain::record::{Rollback, RollbackEnds};
 use domain::validation::{ActionContext, thousandths, tighten};
 use domain::{
     Action, ActionOrigin, ApprovalRequirement, EffectClass, Failure, IdempotencyKey, Ruling, RunRecord,
-    StepId, StepSeq, Verdict, WorkspaceId, json,
+    StepId, StepSeq, Verdict, WorkspaceId, failure, json,
 };
 use policy::{Explanation, PolicyBundle};
 use serde_json::Value;
@@ -45,7 +45,7 @@ pub struct DryRunRequest {
 /// The result of a dry run.
 pub struct DryRun {
     /// The tenant's settings, and the policy that was evaluated.
-    pub counting: TenantPolicy,
+    pub tenant_policy: TenantPolicy,
     pub steps: Vec<StepForecast>,
     /// The results for the rollbacks that the workflow declares, as if the run failed right after the step.
     pub rollbacks: BTreeMap<StepSeq, StepForecast>,
@@ -54,7 +54,7 @@ pub struct DryRun {
 struct Forecast<'a> {
     plan: &'a CompiledPlan,
     tools: &'a ToolRegistry,
-    counting: &'a TenantPolicy,
+    tenant_policy: &'a TenantPolicy,
     /// The run as it would be admitted; updated from step to step.
     record: RunRecord,
     trigger: Arc<Value>,
@@ -64,20 +64,21 @@ struct Forecast<'a> {
 
 /// The result for one step.
 pub enum StepForecast {
-    /// It has no effect, so policy is not evaluated.
+    /// It contacts no external system, so policy is not evaluated.
     NoEffect,
-    Waits,
+    /// It waits for an event.
+    WaitsForEvent,
     /// The workflow itself asks for approval.
-    Asks(ApprovalRequirement),
+    RequiresApproval(ApprovalRequirement),
     /// It reads outputs that are not known.
-    Reads(Vec<StepId>),
+    MissingOutputs(Vec<StepId>),
     /// An expression cannot be evaluated with the known values.
-    Unbound(String),
+    InvalidExpression(String),
     /// The tool would refuse the call.
     Refused(String),
     Evaluated(Box<EvaluatedAction>),
     /// The dry run reached its time limit before this step.
-    OutOfTime,
+    TimedOut,
 }
 
 /// An action and its verdict.
@@ -96,7 +97,7 @@ impl<S: Store> TenantHandle<S> {
     pub async fn explain(&self, request: DryRunRequest) -> Result<DryRun, EngineError> {
         let DryRunRequest { plan, trigger_kind, input, outputs, policy } = request;
         must_be_payloads(&input, &outputs)?;
-        let counting = self.policy().await?;
+        let tenant_policy = self.policy().await?;
         let admit_it = Admit {
             tenant: self.tenant.clone(),
             workspace: WorkspaceId::default(),
@@ -112,21 +113,24 @@ impl<S: Store> TenantHandle<S> {
         let (tools, trigger) = (self.core.tools.clone(), Arc::new(input));
         let outputs = outputs.into_iter().map(|(step, output)| (step, Arc::new(output))).collect();
         let foreseen = self.core.policy_pool.run(&self.tenant, move |over| {
-            let counting = asked(counting, policy)?;
+            let tenant_policy = select_policy(tenant_policy, policy)?;
             let (plan, tools) = (&*plan, &tools);
-            let forecast = Forecast { plan, tools, counting: &counting, record, trigger, outputs };
+            let forecast = Forecast { plan, tools, tenant_policy: &tenant_policy, record, trigger, outputs };
             let (steps, rollbacks) = forecast.steps(over);
-            Ok(DryRun { counting, steps, rollbacks })
+            Ok(DryRun { tenant_policy, steps, rollbacks })
         });
         foreseen.await?
     }
 }
 
 /// Replaces the policy, if the request brings its own.
-fn asked(counting: TenantPolicy, policy: Option<PolicyFiles>) -> Result<TenantPolicy, EngineError> {
-    let Some(files) = policy else { return Ok(counting) };
+fn select_policy(
+    tenant_policy: TenantPolicy,
+    policy: Option<PolicyFiles>,
+) -> Result<TenantPolicy, EngineError> {
+    let Some(files) = policy else { return Ok(tenant_policy) };
     let bundle = PolicyBundle::parse(files).map_err(|error| EngineError::BadPolicy(Box::new(error)))?;
-    Ok(TenantPolicy { bundle: TenantBundle::Usable(bundle), ..counting })
+    Ok(TenantPolicy { bundle: TenantBundle::Usable(bundle), ..tenant_policy })
 }
 
 fn must_be_payloads(input: &Value, outputs: &BTreeMap<StepId, Value>) -> Result<(), EngineError> {
@@ -145,12 +149,12 @@ impl Forecast<'_> {
     fn steps(mut self, over: &dyn Fn() -> bool) -> (Vec<StepForecast>, BTreeMap<StepSeq, StepForecast>) {
         let (mut steps, mut rollbacks) = (Vec::new(), BTreeMap::new());
         for (seq, step) in (0_u16..).map(StepSeq).zip(&self.plan.plan().steps) {
-            let foreseen = if over() { StepForecast::OutOfTime } else { self.foresee(seq, step) };
+            let foreseen = if over() { StepForecast::TimedOut } else { self.foresee(seq, step) };
             self.move_on(step, &foreseen);
             steps.push(foreseen);
             if let Some(Undo::Call(call)) = &step.rollback {
                 let late = over();
-                let rollback = if late { StepForecast::OutOfTime } else { self.rollback(seq, step, call) };
+                let rollback = if late { StepForecast::TimedOut } else { self.rollback(seq, step, call) };
                 rollbacks.insert(seq, rollback);
             }
         }
@@ -161,7 +165,7 @@ impl Forecast<'_> {
     fn rollback(&self, seq: StepSeq, step: &PlannedStep, call: &Call) -> StepForecast {
         let missing = self.missing(&step.rollback_reads);
         if !missing.is_empty() {
-            return StepForecast::Reads(missing);
+            return StepForecast::MissingOutputs(missing);
         }
         let Some(template) = self.plan.step(seq).and_then(|step| step.rollback.as_ref()) else {
             return StepForecast::Refused("the plan has no such rollback".to_owned());
@@ -172,7 +176,7 @@ impl Forecast<'_> {
         let undoing =
             Forecast { record, trigger: Arc::clone(&self.trigger), outputs: self.outputs.clone(), ..*self };
         match undoing.proposed(step, call, template) {
-            Ok(action) if !action.class.has_effect() => StepForecast::NoEffect,
+            Ok(action) if !action.class.calls_out() => StepForecast::NoEffect,
             Ok(action) => {
                 let origin = ActionOrigin::DeclaredRollback;
                 StepForecast::Evaluated(Box::new(undoing.assess(seq, action, origin)))
@@ -184,28 +188,25 @@ impl Forecast<'_> {
     fn foresee(&mut self, seq: StepSeq, step: &PlannedStep) -> StepForecast {
         let call = match &step.work {
             Work::Call(call) => call,
-            Work::Wait { .. } => return StepForecast::Waits,
-            Work::Gate { requirement, .. } => return StepForecast::Asks(requirement.clone()),
+            Work::Wait { .. } => return StepForecast::WaitsForEvent,
+            Work::Gate { requirement, .. } => return StepForecast::RequiresApproval(requirement.clone()),
         };
         let missing = self.missing(&step.reads);
-        let reads_only = self.effect_class(call).is_some_and(|class| !class.has_effect());
-        if call.tool.as_str() != TRANSFORM && reads_only {
-            return StepForecast::NoEffect;
-        }
         if !missing.is_empty() {
-            return if reads_only { StepForecast::NoEffect } else { StepForecast::Reads(missing) };
+            let stays_here = self.effect_class(call).is_some_and(|class| !class.calls_out());
+            return if stays_here { StepForecast::NoEffect } else { StepForecast::MissingOutputs(missing) };
         }
         let Some(CompiledWork::Call(template)) = self.plan.step(seq).map(|step| &step.work) else {
             return StepForecast::Refused(format!("unknown tool {}", call.tool));
         };
         match self.proposed(step, call, template) {
-            Ok(action) if !action.class.has_effect() => self.computed(step, &action),
+            Ok(action) if !action.class.calls_out() => self.computed(step, &action),
             Ok(action) => StepForecast::Evaluated(Box::new(self.assess(seq, action, ActionOrigin::Forward))),
             Err(unforeseen) => unforeseen,
         }
     }
 
-    /// A step without an effect. Its output is kept if it is known.
+    /// A step that computes its output. The output is kept if it is known.
     fn computed(&mut self, step: &PlannedStep, action: &Action) -> StepForecast {
         if let (TRANSFORM, Some(value)) = (action.tool.as_str(), action.fields.get("value")) {
             self.outputs.entry(step.id.clone()).or_insert_with(|| Arc::new(value.clone()));
@@ -228,19 +229,24 @@ impl Forecast<'_> {
         let Some(tool) = self.tools.get(&call.tool) else {
             return Err(StepForecast::Refused(format!("unknown tool {}", call.tool)));
         };
-        let fields =
-            template.bind(&self.scope()).map_err(|error| StepForecast::Unbound(error.to_string()))?;
+        let fields = template
+            .bind(&self.scope())
+            .map_err(|error| StepForecast::InvalidExpression(error.to_string()))?;
         let ask = ProposalRequest {
             run: &self.record.key,
             step: &step.id,
             undo: self.record.is_undoing(),
+            has_rollback: policy_input::declares_rollback(self.tools, step),
             fields,
             observed: None,
         };
         let in_words =
             |failure: Failure| StepForecast::Refused(format!("{}: {}", failure.code, failure.message));
         let action = tool.propose(ask).map_err(in_words)?;
-        action.check().map_err(StepForecast::Refused)?;
+        if action.class.calls_out() {
+            let invalid = |why| StepForecast::Refused(format!("{}: {why}", failure::ACTION_INVALID));
+            action.check().map_err(invalid)?;
+        }
         Ok(action)
     }
 
@@ -255,7 +261,7 @@ impl Forecast<'_> {
             plan,
             record: &self.record,
             seq,
-            caps: &self.counting.tenant.caps,
+            caps: &self.tenant_policy.tenant.caps,
             writes_done: self.record.effects.done,
             origin,
             attempt: 0,
@@ -264,15 +270,17 @@ impl Forecast<'_> {
             more_to_come: policy_input::more_to_come(plan, self.tools, seq),
         };
         let facts = policy_input::facts(&action, &around);
-        let bundle = &self.counting.bundle;
-        let asked = bundle.usable().zip(facts);
-        let explanation = asked.map(|(bundle, facts)| bundle.explain(&facts));
-        let said = match (&explanation, bundle) {
+        let bundle = &self.tenant_policy.bundle;
+        let evaluable = bundle.usable().zip(facts);
+        let explanation = evaluable.map(|(bundle, facts)| bundle.explain(&facts));
+        let verdict = match (&explanation, bundle) {
             (Some(explanation), _) => explanation.verdict.clone(),
             (None, TenantBundle::Unusable { hash, why }) => policy::without_bundle(*hash, why),
-            (None, TenantBundle::Usable(bundle)) => policy::without_bundle(bundle.hash(), "it was not asked"),
+            (None, TenantBundle::Usable(bundle)) => {
+                policy::without_bundle(bundle.hash(), "the plan has no such step")
+            }
         };
-        EvaluatedAction { verdict: tighten(said, &action, &around), action, explanation }
+        EvaluatedAction { verdict: tighten(verdict, &action, &around), action, explanation }
     }
 
     fn confidence(&self, seq: StepSeq) -> Option<u16> {
@@ -290,15 +298,17 @@ impl Forecast<'_> {
     /// The run after the step succeeded.
     fn move_on(&mut self, step: &PlannedStep, foreseen: &StepForecast) {
         let acts = match foreseen {
-            StepForecast::Evaluated(judged) => judged.verdict.ruling != Ruling::Deny,
-            StepForecast::Reads(_) | StepForecast::Unbound(_) => {
+            StepForecast::Evaluated(judged) => {
+                judged.action.class.has_effect() && judged.verdict.ruling != Ruling::Deny
+            }
+            StepForecast::MissingOutputs(_) | StepForecast::InvalidExpression(_) => {
                 self.class_of(step).is_some_and(EffectClass::has_effect)
             }
             StepForecast::NoEffect
-            | StepForecast::Waits
-            | StepForecast::Asks(_)
+            | StepForecast::WaitsForEvent
+            | StepForecast::RequiresApproval(_)
             | StepForecast::Refused(_)
-            | StepForecast::OutOfTime => false,
+            | StepForecast::TimedOut => false,
         };
         if acts {
             self.record.effects.done = self.record.effects.done.saturating_add(1);

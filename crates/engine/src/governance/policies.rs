@@ -62,6 +62,8 @@ impl<S: Store> TenantHandle<S> {
         let settled = ChangeStamp { by: self.by.clone(), at: self.now() };
         for _ in 0..ROUNDS_MAX {
             if let Some(applied) = self.settle_on(hash, &settled).await? {
+                // This process evaluates reads under the new policy at once.
+                self.core.switches.forget();
                 return Ok(applied);
             }
         }
@@ -180,9 +182,9 @@ mod tests {
         let as_grace = engine.tenant_handle(acme.tenant_id(), &grace);
         let again = as_grace.apply_policy(files("one")).await.unwrap();
         assert_eq!((again.before, again.revision), (Some(first.now), 0));
-        let counting = acme.policy().await.unwrap();
-        assert_eq!(counting.hash(), first.now);
-        assert_eq!(counting.tenant.policy_changed.unwrap().by, ada());
+        let policy = acme.policy().await.unwrap();
+        assert_eq!(policy.hash(), first.now);
+        assert_eq!(policy.tenant.policy_changed.unwrap().by, ada());
         let other = as_grace.apply_policy(files("two")).await.unwrap();
         assert_eq!((other.before, other.revision), (Some(first.now), 1));
         assert_eq!(acme.tenant().await.unwrap().policy_changed.unwrap().by, grace);

@@ -1,7 +1,7 @@
 //! The policy input for a step. Pure, so that a dry run evaluates exactly what a worker would.
 
 use connectors::ToolRegistry;
-use domain::plan::Work;
+use domain::plan::{PlannedStep, Undo, Work};
 use domain::validation::ActionContext;
 use domain::{Action, EffectClass, Plan, RunRecord, StepSeq};
 use policy::{CapUsage, PolicyRequest, RunContext, StepContext};
@@ -43,6 +43,15 @@ pub fn more_to_come(plan: &Plan, tools: &ToolRegistry, seq: StepSeq) -> bool {
     };
     let later = plan.steps.iter().skip(seq.index() + 1);
     later.filter_map(|step| class(&step.work)).any(EffectClass::has_effect)
+}
+
+/// Whether the workflow declares a call that changes an external system as the rollback of `step`. `rollback: auto` is not
+/// such a call: a tool that records an inverse knows that its action can be undone.
+pub fn declares_rollback(tools: &ToolRegistry, step: &PlannedStep) -> bool {
+    let Some(Undo::Call(call)) = &step.rollback else { return false };
+    let class = tools.get(&call.tool).and_then(|tool| tool.effect_class(&call.with));
+    // A class that depends on an expression is one of a tool that can have an effect.
+    class.map_or_else(|| tools.get(&call.tool).is_some(), EffectClass::has_effect)
 }
 
 /// What expressions can read of the run itself.

@@ -6,7 +6,7 @@ use domain::access::NOTE_CHARS_MAX;
 use domain::audit::AdminChange;
 use domain::failure::bounded;
 use domain::tenant::{Caps, Person, check_people};
-use domain::{ApiKey, Digest, GroupName, KeyId, PersonId, Roles, Tenant, TenantId, Timestamp, json};
+use domain::{ApiKey, Digest, GroupName, KeyId, Millis, PersonId, Roles, Tenant, TenantId, json};
 use store::{AuditedWrite, Cursor, KeyPage, PageQuery, Store, Write};
 
 use crate::core::commit::ROUNDS_MAX;
@@ -40,7 +40,8 @@ pub struct NewApiKey {
     pub person: PersonId,
     pub roles: Roles,
     pub note: String,
-    pub expires_at: Option<Timestamp>,
+    /// The time until it expires; `None` for a key that does not expire.
+    pub expires_in: Option<Millis>,
 }
 
 impl<S: Store> GovernanceService<'_, S> {
@@ -67,32 +68,36 @@ impl<S: Store> TenantHandle<S> {
 
     /// Changes the settings, unless they were changed since the caller read them, or two users would share an
     /// identity.
-    pub async fn update_tenant(&self, settle: TenantUpdate) -> Result<Tenant, EngineError> {
-        let stands = self.tenant_settings().await?;
+    pub async fn update_tenant(&self, update: TenantUpdate) -> Result<Tenant, EngineError> {
+        let current = self.tenant_settings().await?;
         let changed = || EngineError::TenantChanged { tenant: self.tenant.clone() };
-        if stands.as_ref().map(|stands| stands.revision) != settle.seen {
+        if current.as_ref().map(|current| current.revision) != update.seen {
             return Err(changed());
         }
-        let revision = settle.seen.map_or(0, |seen| seen.saturating_add(1));
-        let stands = stands.unwrap_or_else(|| Tenant::new(self.tenant.clone()));
-        let TenantUpdate { caps, people, groups, .. } = settle;
-        if people.is_empty() && !stands.people.is_empty() {
+        let revision = update.seen.map_or(0, |seen| seen.saturating_add(1));
+        let current = current.unwrap_or_else(|| Tenant::new(self.tenant.clone()));
+        let TenantUpdate { caps, people, groups, .. } = update;
+        if people.is_empty() && !current.people.is_empty() {
             return Err(EngineError::DirectoryRemoved { tenant: self.tenant.clone() });
         }
-        let wanted = Tenant { caps, people, groups, revision, ..stands.clone() };
+        let wanted = Tenant { caps, people, groups, revision, ..current.clone() };
         let (bytes, most) = (json::canonical(&wanted).len(), TENANT_BYTES_MAX);
         if bytes > most {
             return Err(EngineError::TenantTooLarge { bytes, most });
         }
         check_people(&wanted.people, &wanted.groups)?;
-        let change = AdminChange::of_settings(&stands, &wanted);
+        // Before the directory is written: a request that fails in between is repeated, and then revokes the rest. After
+        // the write, the same request would find no departed user.
+        self.revoke_keys_of(&departed(&current, &wanted)).await?;
+        let change = AdminChange::of_settings(&current, &wanted);
         match self.write_audited(AuditedWrite::Tenant(wanted.clone()), change).await? {
             Write::Committed => {}
             // An own write whose reply was lost is no conflict.
             Write::Superseded if self.tenant_settings().await?.as_ref() == Some(&wanted) => {}
             Write::Superseded => return Err(changed()),
         }
-        self.revoke_keys_of(&departed(&stands, &wanted)).await?;
+        // A key may have been created meanwhile.
+        self.revoke_keys_of(&departed(&current, &wanted)).await?;
         Ok(wanted)
     }
 
@@ -114,7 +119,9 @@ impl<S: Store> TenantHandle<S> {
     }
 
     pub async fn make_key(&self, new: NewApiKey) -> Result<ApiKey, EngineError> {
-        let NewApiKey { id, secret, person, roles, note, expires_at } = new;
+        let NewApiKey { id, secret, person, roles, note, expires_in } = new;
+        let created_at = self.now();
+        let expires_at = expires_in.map(|life| created_at + life);
         let key = ApiKey {
             tenant: self.tenant.clone(),
             id,
@@ -122,7 +129,7 @@ impl<S: Store> TenantHandle<S> {
             roles,
             secret,
             note: bounded(&note, NOTE_CHARS_MAX),
-            created_at: self.now(),
+            created_at,
             created_by: self.by.clone(),
             expires_at,
             revoked_at: None,

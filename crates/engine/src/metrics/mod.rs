@@ -28,6 +28,9 @@ pub const ENTRIES_PROCESSED: &str = "countersign_inbox_entries_processed_total";
 /// Webhooks and Slack requests that were refused.
 pub const DELIVERIES_REFUSED: &str = "countersign_deliveries_refused_total";
 
+/// Ended runs whose evidence was not signed, because their stored data is invalid.
+pub const EVIDENCE_REFUSED: &str = "countersign_evidence_refused_total";
+
 /// Histogram bounds in seconds: a run without approval takes seconds, one with approval minutes or hours, an expired
 /// one a day, and one that waits for a change window a week.
 pub const DURATION_BOUNDS: [f64; 12] =
@@ -45,6 +48,10 @@ pub fn describe() {
     describe_counter!(IDEMPOTENCY_HITS, "Duplicate requests, answered with the first request's outcome");
     describe_counter!(ENTRIES_PROCESSED, "Stored events that this process handled, by outcome");
     describe_counter!(DELIVERIES_REFUSED, "Webhooks and Slack requests that were refused, by reason");
+    describe_counter!(
+        EVIDENCE_REFUSED,
+        "Attempts to build evidence from altered or inconsistent data, by reason"
+    );
 }
 
 pub(crate) fn began(tenant: &TenantId) {
@@ -77,6 +84,10 @@ pub(crate) fn entry_processed(tenant: &TenantId, source: Source, outcome: &'stat
 pub fn delivery_refused(tenant: Option<&TenantId>, source: &'static str, reason: &'static str) {
     let tenant = tenant.map(TenantId::to_string).unwrap_or_default();
     counter!(DELIVERIES_REFUSED, "tenant" => tenant, "source" => source, "reason" => reason).increment(1);
+}
+
+pub(crate) fn evidence_refused(tenant: &TenantId, reason: &'static str) {
+    counter!(EVIDENCE_REFUSED, "tenant" => tenant.to_string(), "reason" => reason).increment(1);
 }
 
 pub fn message_started(queue: QueueName) {

@@ -6,7 +6,8 @@
 
 use domain::command::{Advanced, BackOut, CancelResult};
 use domain::failure::{MESSAGE_CHARS_MAX, bounded};
-use domain::{DispatchStop, Initiator, RunKey, TenantId, Timestamp};
+use domain::{DispatchStop, Initiator, RunKey, RunRecord, TenantId, Timestamp};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::{Deserialize, Serialize};
 use store::{Store, trace};
 use tokio::time::sleep;
@@ -14,12 +15,15 @@ use tokio::time::sleep;
 use crate::error::{EngineError, error_chain};
 use crate::operations::OperationsService;
 use crate::operations::dispatch::{DispatchScope, STOP_VISIBLE_AFTER};
-use crate::operations::pages::{Bookmark, Pages, Piece};
+use crate::operations::pages::{Bookmark, Pages, Piece, Tenants};
 use crate::tenant_handle::TenantHandle;
 
 /// Runs change status while the lists are read. The lists are read until they contain no new run, and at most this
 /// often.
 const PASSES_MAX: u32 = 8;
+
+/// How many runs are canceled at the same time. A canceled run takes two requests to DynamoDB.
+const CONCURRENT_RUNS: usize = 32;
 
 /// How many runs a backout canceled, and how many are left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,40 +31,40 @@ pub struct Backout {
     /// Canceled by this call.
     pub canceled: u64,
     /// Asked to cancel, and still finishing a step or rolling back.
-    pub finishing: u64,
+    pub canceling: u64,
     /// Paused with an unknown outcome. A person decides.
-    pub need_a_person: u64,
+    pub needs_operator: u64,
     /// Not canceled: others kept changing them, or they cannot be read. Try again.
-    pub left: u64,
+    pub remaining: u64,
 }
 
 enum BackoutOutcome {
     Canceled,
-    Finishing,
-    NeedsAPerson,
-    Left,
+    Canceling,
+    NeedsOperator,
+    Remaining,
     /// It had ended before.
-    Over,
+    AlreadyEnded,
 }
 
 impl Backout {
     pub fn is_done(&self) -> bool {
-        self.finishing == 0 && self.need_a_person == 0 && self.left == 0
+        self.canceling == 0 && self.needs_operator == 0 && self.remaining == 0
     }
 
     fn count(&mut self, became: &BackoutOutcome) {
         match became {
             BackoutOutcome::Canceled => self.canceled += 1,
-            BackoutOutcome::Finishing => self.finishing += 1,
-            BackoutOutcome::NeedsAPerson => self.need_a_person += 1,
-            BackoutOutcome::Left => self.left += 1,
-            BackoutOutcome::Over => {}
+            BackoutOutcome::Canceling => self.canceling += 1,
+            BackoutOutcome::NeedsOperator => self.needs_operator += 1,
+            BackoutOutcome::Remaining => self.remaining += 1,
+            BackoutOutcome::AlreadyEnded => {}
         }
     }
 }
 
 /// Which runs are canceled, by which user, and why.
-struct Order<'o> {
+struct BackoutRequest<'o> {
     until: Timestamp,
     by: &'o Initiator,
     reason: String,
@@ -71,7 +75,7 @@ struct Order<'o> {
 pub struct BackoutProgress {
     /// When the backout started, as the dispatch switch records it.
     pub begun: Timestamp,
-    told: Backout,
+    counts: Backout,
     /// The first pass is made before every process has seen the stop.
     pass: u32,
     /// How many were canceled before this pass.
@@ -82,18 +86,18 @@ pub struct BackoutProgress {
 
 impl BackoutProgress {
     fn begin(begun: Timestamp) -> Self {
-        Self { begun, told: Backout::default(), pass: 0, ended_before: 0, from: None }
+        Self { begun, counts: Backout::default(), pass: 0, ended_before: 0, from: None }
     }
 
     /// The counts of runs that are left are counted again in each pass.
     fn begin_pass(&mut self) {
-        self.told = Backout { canceled: self.told.canceled, ..Backout::default() };
-        self.ended_before = self.told.canceled;
+        self.counts = Backout { canceled: self.counts.canceled, ..Backout::default() };
+        self.ended_before = self.counts.canceled;
     }
 
     /// Whether another pass would find no new run, or the limit of passes is reached.
     fn is_enough(&self) -> bool {
-        self.pass >= PASSES_MAX || (self.pass > 0 && self.told.canceled == self.ended_before)
+        self.pass >= PASSES_MAX || (self.pass > 0 && self.counts.canceled == self.ended_before)
     }
 }
 
@@ -112,7 +116,7 @@ impl<S: Store> TenantHandle<S> {
         so_far: Option<BackoutProgress>,
     ) -> Result<(Backout, Option<BackoutProgress>), EngineError> {
         let operations = OperationsService::new(&self.core);
-        operations.back_out_part(&self.reach(), &self.by, reason, so_far, |_| {}).await
+        operations.back_out_part(&self.reach(), (&self.admin(), &self.by), reason, so_far, |_| {}).await
     }
 
     /// Counts a part of the runs that a backout would cancel.
@@ -137,19 +141,20 @@ impl<S: Store> OperationsService<'_, S> {
     ) -> Result<Backout, EngineError> {
         let mut so_far = None;
         loop {
-            let (told, rest) = self.back_out_part(reach, by, reason, so_far, &mut progress).await?;
+            let (counts, rest) = self.back_out_part(reach, (by, by), reason, so_far, &mut progress).await?;
             match rest {
                 Some(rest) => so_far = Some(rest),
-                None => return Ok(told),
+                None => return Ok(counts),
             }
         }
     }
 
-    /// Does a part of a backout; returns the counts and the remaining work.
+    /// Does a part of a backout; returns the counts and the remaining work. `admin` stops dispatch, with the credential
+    /// that was used; `by` cancels the runs.
     pub async fn back_out_part(
         self,
         reach: &DispatchScope,
-        by: &Initiator,
+        (admin, by): (&Initiator, &Initiator),
         reason: &str,
         so_far: Option<BackoutProgress>,
         mut progress: impl FnMut(&Backout) + Send,
@@ -157,10 +162,11 @@ impl<S: Store> OperationsService<'_, S> {
         let mut so_far = match so_far {
             Some(so_far) if self.backed_out_since(reach).await? == Some(so_far.begun) => so_far,
             Some(_) => return Err(EngineError::BackoutOver),
-            None => BackoutProgress::begin(self.begin_backout(reach, by, reason).await?),
+            None => BackoutProgress::begin(self.begin_backout(reach, admin, reason).await?),
         };
         let until = so_far.begun + STOP_VISIBLE_AFTER;
-        let order = Order { until, by, reason: bounded(&format!("backout: {reason}"), MESSAGE_CHARS_MAX) };
+        let order =
+            BackoutRequest { until, by, reason: bounded(&format!("backout: {reason}"), MESSAGE_CHARS_MAX) };
         let mut piece = Piece::begin();
         loop {
             if so_far.pass > 0 {
@@ -170,23 +176,23 @@ impl<S: Store> OperationsService<'_, S> {
             so_far.from = self.pass(reach, &order, &mut so_far, &mut piece, &mut progress).await?;
             if so_far.from.is_none() {
                 if so_far.is_enough() {
-                    return Ok((so_far.told, None));
+                    return Ok((so_far.counts, None));
                 }
                 so_far.pass += 1;
             }
             if piece.is_full() {
-                return Ok((so_far.told, Some(so_far)));
+                return Ok((so_far.counts, Some(so_far)));
             }
         }
     }
 
     /// When the current backout started.
     async fn backed_out_since(self, reach: &DispatchScope) -> Result<Option<Timestamp>, EngineError> {
-        let stands = match reach {
+        let state = match reach {
             DispatchScope::Tenant(tenant) => self.dispatch(tenant).await?.tenant,
             DispatchScope::All => self.fleet_stopped().await?,
         };
-        Ok(stands.and_then(|stopped| stopped.backout))
+        Ok(state.and_then(|stopped| stopped.backout))
     }
 
     /// Stops dispatch; returns when the backout started.
@@ -202,7 +208,7 @@ impl<S: Store> OperationsService<'_, S> {
     }
 
     /// How many runs a backout would cancel.
-    pub async fn under_way(self, reach: &DispatchScope) -> Result<u64, EngineError> {
+    pub async fn count_active_runs(self, reach: &DispatchScope) -> Result<u64, EngineError> {
         let mut so_far = None;
         loop {
             let (counted, rest) = self.count_part(reach, so_far).await?;
@@ -222,8 +228,8 @@ impl<S: Store> OperationsService<'_, S> {
         let (mut counted, from) =
             so_far.map_or((0, None), |CountProgress { counted, from }| (counted, Some(from)));
         let mut piece = Piece::begin();
-        let mut tenants = self.reached(reach, from.as_ref()).await?;
-        while let Some(tenant) = tenants.pop_front() {
+        let mut tenants = Tenants::of(reach, from.as_ref());
+        while let Some(tenant) = tenants.next(self.core).await? {
             let mut pages = Pages::of(&tenant, self.backed_out_until(&tenant).await?, from.as_ref());
             while let Some(runs) = pages.next(self.core).await? {
                 counted += runs.len() as u64;
@@ -239,8 +245,8 @@ impl<S: Store> OperationsService<'_, S> {
 
     /// Runs admitted before this time are being canceled; `None` if `tenant` is not backed out.
     async fn backed_out_until(self, tenant: &TenantId) -> Result<Option<Timestamp>, EngineError> {
-        let stands = self.dispatch(tenant).await?;
-        let begun = [stands.fleet, stands.tenant].into_iter().flatten().find_map(|stopped| stopped.backout);
+        let state = self.dispatch(tenant).await?;
+        let begun = [state.fleet, state.tenant].into_iter().flatten().find_map(|stopped| stopped.backout);
         Ok(begun.map(|begun| begun + STOP_VISIBLE_AFTER))
     }
 
@@ -248,7 +254,7 @@ impl<S: Store> OperationsService<'_, S> {
     async fn pass(
         self,
         reach: &DispatchScope,
-        order: &Order<'_>,
+        order: &BackoutRequest<'_>,
         so_far: &mut BackoutProgress,
         piece: &mut Piece,
         progress: &mut (impl FnMut(&Backout) + Send),
@@ -257,16 +263,18 @@ impl<S: Store> OperationsService<'_, S> {
         if from.is_none() {
             so_far.begin_pass();
         }
-        let mut tenants = self.reached(reach, from.as_ref()).await?;
-        while let Some(tenant) = tenants.pop_front() {
+        let mut tenants = Tenants::of(reach, from.as_ref());
+        while let Some(tenant) = tenants.next(self.core).await? {
             let mut pages = Pages::of(&tenant, Some(order.until), from.as_ref());
             while let Some(runs) = pages.next(self.core).await? {
-                for run in &runs {
-                    let became = trace::with_context(run.trace_context(), self.end(&run.key, order)).await?;
-                    so_far.told.count(&became);
-                    progress(&so_far.told);
+                let count = runs.len();
+                let outcomes = runs.into_iter().map(|run| self.end_in_trace(run, order));
+                let mut outcomes = stream::iter(outcomes).buffer_unordered(CONCURRENT_RUNS);
+                while let Some(outcome) = outcomes.try_next().await? {
+                    so_far.counts.count(&outcome);
+                    progress(&so_far.counts);
                 }
-                piece.took(runs.len());
+                piece.took(count);
                 if let Some(from) = pages.bookmark().filter(|_| piece.is_full()) {
                     return Ok(Some(from.followed_by(tenants)));
                 }
@@ -275,10 +283,18 @@ impl<S: Store> OperationsService<'_, S> {
         Ok(None)
     }
 
-    async fn end(self, run: &RunKey, order: &Order<'_>) -> Result<BackoutOutcome, EngineError> {
+    async fn end_in_trace(
+        self,
+        run: RunRecord,
+        order: &BackoutRequest<'_>,
+    ) -> Result<BackoutOutcome, EngineError> {
+        trace::with_context(run.trace_context(), self.end(&run.key, order)).await
+    }
+
+    async fn end(self, run: &RunKey, order: &BackoutRequest<'_>) -> Result<BackoutOutcome, EngineError> {
         match self.core.decide(run, order.by, &BackOut { reason: order.reason.clone() }).await {
             Ok(Some(CancelResult::Now(Advanced::Ended(_)))) => Ok(BackoutOutcome::Canceled),
-            Ok(None | Some(CancelResult::Now(Advanced::Paused))) => Ok(BackoutOutcome::NeedsAPerson),
+            Ok(None | Some(CancelResult::Now(Advanced::Paused))) => Ok(BackoutOutcome::NeedsOperator),
             Ok(Some(
                 CancelResult::Now(Advanced::Ready)
                 | CancelResult::Requested
@@ -287,14 +303,14 @@ impl<S: Store> OperationsService<'_, S> {
             )) => {
                 // Its message may have been deleted while dispatch was stopped.
                 self.announce_one(run).await?;
-                Ok(BackoutOutcome::Finishing)
+                Ok(BackoutOutcome::Canceling)
             }
-            Err(EngineError::Refused(_)) => Ok(BackoutOutcome::Over),
+            Err(EngineError::Refused(_)) => Ok(BackoutOutcome::AlreadyEnded),
             Err(EngineError::Store(error)) => Err(error.into()),
             // One run that cannot be canceled must not stop the others.
             Err(error) => {
                 tracing::error!(event = "backout_failed", %run, error = %error_chain(&error), "run not backed out");
-                Ok(BackoutOutcome::Left)
+                Ok(BackoutOutcome::Remaining)
             }
         }
     }

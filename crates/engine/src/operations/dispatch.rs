@@ -4,7 +4,6 @@
 //! starting dispatch announces those that wait.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
 
 use domain::audit::AdminChange;
 use domain::dispatch::RECORD_FORMAT;
@@ -20,7 +19,7 @@ use crate::core::commit::ROUNDS_MAX;
 use crate::core::dispatch::DispatchState;
 use crate::error::EngineError;
 use crate::operations::OperationsService;
-use crate::operations::pages::{Bookmark, Pages, Piece};
+use crate::operations::pages::{Bookmark, Pages, Piece, Tenants};
 use crate::tenant_handle::TenantHandle;
 
 /// Every process has seen a stop after this long: one second of caching, and one for the store's eventually
@@ -135,8 +134,8 @@ impl<S: Store> OperationsService<'_, S> {
         let (mut announced, from) =
             so_far.map_or((0, None), |StartProgress { announced, from }| (announced, Some(from)));
         let mut piece = Piece::begin();
-        let mut tenants = self.reached(reach, from.as_ref()).await?;
-        while let Some(tenant) = tenants.pop_front() {
+        let mut tenants = Tenants::of(reach, from.as_ref());
+        while let Some(tenant) = tenants.next(self.core).await? {
             let mut pages = Pages::of(&tenant, None, from.as_ref());
             while let Some(runs) = pages.next(self.core).await? {
                 announced += self.announce(&runs).await?;
@@ -246,20 +245,6 @@ impl<S: Store> OperationsService<'_, S> {
         let run = run.clone();
         let message = Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) };
         Ok(self.core.retry_busy(|store| store.send(&message)).await?)
-    }
-
-    /// The tenants in scope that have active runs, in order, from the bookmark on. A bookmark may come from a client, and
-    /// does not extend the scope.
-    pub(crate) async fn reached(
-        self,
-        reach: &DispatchScope,
-        from: Option<&Bookmark>,
-    ) -> Result<VecDeque<TenantId>, EngineError> {
-        match (reach, from) {
-            (DispatchScope::Tenant(tenant), _) => Ok(VecDeque::from([tenant.clone()])),
-            (DispatchScope::All, Some(from)) => Ok(from.tenants()),
-            (DispatchScope::All, None) => Ok(self.core.retry_busy(S::tenants).await?.into()),
-        }
     }
 }
 

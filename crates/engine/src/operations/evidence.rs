@@ -2,22 +2,36 @@
 //!
 //! All inputs are final once the run has ended, and the first attempt to append to the log fixes the run's position.
 //! So every attempt, by any process, builds the same bytes.
+//!
+//! A run is signed once. If the log has another leaf of the run, or the store has a bundle with other content, then the
+//! records were altered since, and nothing is signed.
 
 use domain::chain::StoredEvent;
 use domain::{Approval, ApprovalId, Evidence, IdempotencyKey, Receipt, RunId, RunKey, RunRecord};
-use evidence::{BundleInput, LogEntry, ReceiptOwner};
-use store::{BlobKind, Store, Write};
+use evidence::{BundleInput, LogEntry, PublicKey, ReceiptOwner, SealStatus, StoredRun};
+use store::{LogPosition, Store, StoreError, Write};
 
-use crate::core::{EvidenceSigner, Loaded};
-use crate::error::EngineError;
+use crate::admission::AdmissionService;
+use crate::core::{EvidenceSigner, Loaded, journal};
+use crate::error::{EngineError, error_chain};
 use crate::operations::OperationsService;
-use crate::operations::inspect::EVENTS_MAX;
+use crate::operations::inspect::{EVENTS_MAX, RunView};
 use crate::tenant_handle::TenantHandle;
 
 impl<S: Store> TenantHandle<S> {
     /// The recorded evidence of `run`, and its bytes.
     pub async fn evidence(&self, run: &RunId) -> Result<(Evidence, Vec<u8>), EngineError> {
         self.found(OperationsService::new(&self.core).evidence(&self.key(run)).await).await
+    }
+
+    /// Compares an ended run with its signed bundle. `None` if the run has none, or if the bundle cannot be read.
+    pub async fn seal_status(&self, view: &RunView, key: Option<&PublicKey>) -> Option<SealStatus> {
+        let compared = OperationsService::new(&self.core).seal_status(view, key).await;
+        compared.unwrap_or_else(|error| {
+            let (run, error) = (&view.record.key, error_chain(&error));
+            tracing::warn!(event = "bundle_not_compared", %run, error, "run not compared with its bundle");
+            None
+        })
     }
 
     /// Every receipt that the run's chain refers to so far.
@@ -32,6 +46,16 @@ impl<S: Store> TenantHandle<S> {
 impl<S: Store> OperationsService<'_, S> {
     /// Builds the evidence of an ended `run`, or returns what was built before.
     pub async fn build_evidence(self, run: &RunKey) -> Result<Evidence, EngineError> {
+        let built = self.build_or_find(run).await;
+        if let Err(error) = &built
+            && let Some(reason) = refusal_reason(error)
+        {
+            journal::evidence_refused(run, reason, &error_chain(error));
+        }
+        built
+    }
+
+    async fn build_or_find(self, run: &RunKey) -> Result<Evidence, EngineError> {
         let (record, evidence) = self.load_with_evidence(run).await?;
         if let Some(evidence) = evidence {
             return Ok(evidence);
@@ -40,12 +64,10 @@ impl<S: Store> OperationsService<'_, S> {
         if !loaded.record.status.is_terminal() {
             return Err(EngineError::NotFinished { run: run.clone(), status: loaded.record.status });
         }
+        // First, because evidence may have to wait for a signing key or a storage service.
+        self.release_key(&loaded).await?;
         let (bytes, index) = self.bundle_of(&loaded).await?;
-        let bundle = self
-            .core
-            .retry_busy(|store| store.put_blob(BlobKind::Evidence, &run.tenant, bytes.clone()))
-            .await?;
-        let sealed = Evidence { bundle, index, sealed_at: self.core.now() };
+        let sealed = self.put_bundle(&loaded.record, bytes, index).await?;
         if self.core.retry_busy(|store| store.put_evidence(run, sealed.clone())).await? == Write::Committed {
             return Ok(sealed);
         }
@@ -54,16 +76,89 @@ impl<S: Store> OperationsService<'_, S> {
         evidence.ok_or_else(|| EngineError::NoEvidence { run: run.clone() })
     }
 
+    /// Wakes the next entry that waits for the run's concurrency key. Without the input the key is not known: the entries
+    /// that wait for it are processed again by the sweep.
+    async fn release_key(self, loaded: &Loaded) -> Result<(), EngineError> {
+        let (run, plan) = (&loaded.record.key, loaded.plan.plan());
+        if plan.concurrency.is_none() {
+            return Ok(());
+        }
+        let Some(input) = self.core.retry_busy(|store| store.input(run)).await? else { return Ok(()) };
+        let input = match self.core.payload(&run.tenant, &input).await {
+            Err(EngineError::NoPayload { .. }) => return Ok(()),
+            input => input?,
+        };
+        AdmissionService::new(self.core).wake_next(run, plan, &input).await
+    }
+
     /// The recorded evidence of `run`, and its bytes.
     pub async fn evidence(self, run: &RunKey) -> Result<(Evidence, Vec<u8>), EngineError> {
         let missing = || EngineError::NoEvidence { run: run.clone() };
         let evidence = self.load_with_evidence(run).await?.1.ok_or_else(missing)?;
-        let bytes = self
-            .core
-            .retry_busy(|store| store.blob(BlobKind::Evidence, &run.tenant, &evidence.bundle))
-            .await?
-            .ok_or_else(missing)?;
+        let bytes = self.core.retry_busy(|store| store.bundle(&run.tenant, &evidence.name)).await?;
+        let bytes = bytes.ok_or_else(missing)?;
+        if store::blob_ref(&bytes).sha256 != evidence.bundle.sha256 {
+            return Err(EngineError::AlteredRun {
+                run: run.clone(),
+                what: "the recorded digest of its bundle",
+            });
+        }
         Ok((evidence, bytes))
+    }
+
+    pub async fn seal_status(
+        self,
+        view: &RunView,
+        key: Option<&PublicKey>,
+    ) -> Result<Option<SealStatus>, EngineError> {
+        let record = &view.record;
+        if !record.status.is_terminal() {
+            return Ok(None);
+        }
+        let Some(bytes) = self.signed_bundle(&record.key).await? else {
+            let recorded = self.core.retry_busy(|store| store.evidence(&record.key)).await?;
+            return Ok(recorded.map(|_| SealStatus::Altered { what: "the recorded evidence" }));
+        };
+        let stored = StoredRun { record, plan: view.plan(), steps: &view.steps, approvals: &view.approvals };
+        Ok(Some(evidence::compare(&bytes, key, &stored)))
+    }
+
+    /// The bundle of `run`. It is found even if the ledger has no record of it.
+    async fn signed_bundle(self, run: &RunKey) -> Result<Option<Vec<u8>>, EngineError> {
+        let name = self.core.store.bundle_name(&run.run);
+        if let Some(bytes) = self.core.retry_busy(|store| store.bundle(&run.tenant, &name)).await? {
+            return Ok(Some(bytes));
+        }
+        // A restored store records bundles under the names of the original.
+        match self.core.retry_busy(|store| store.evidence(run)).await? {
+            Some(recorded) if recorded.name != name => {
+                Ok(self.core.retry_busy(|store| store.bundle(&run.tenant, &recorded.name)).await?)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Stores the bundle, or finds the one that the run has. That one counts if it has the same leaf: it may be signed
+    /// with a previous key.
+    async fn put_bundle(
+        self,
+        record: &RunRecord,
+        bytes: Vec<u8>,
+        index: u64,
+    ) -> Result<Evidence, EngineError> {
+        let RunKey { tenant, run } = &record.key;
+        let name = self.core.store.bundle_name(run);
+        let stored = self.core.retry_busy(|store| store.put_bundle(tenant, &name, bytes.clone())).await?;
+        let sealed_at = self.core.now();
+        let Some(stored) = stored.filter(|stored| *stored != bytes) else {
+            return Ok(Evidence { bundle: store::blob_ref(&bytes), name, index, sealed_at });
+        };
+        match evidence::claimed(&stored) {
+            Ok(claim) if claim.run == record.key && claim.leaf == evidence::leaf(record) => {
+                Ok(Evidence { bundle: store::blob_ref(&stored), name, index: claim.index, sealed_at })
+            }
+            _ => Err(EngineError::AlteredRun { run: record.key.clone(), what: "its signed bundle" }),
+        }
     }
 
     async fn load_with_evidence(self, run: &RunKey) -> Result<(RunRecord, Option<Evidence>), EngineError> {
@@ -80,9 +175,15 @@ impl<S: Store> OperationsService<'_, S> {
         let approvals = self.approvals_of(loaded).await?;
         let receipts = self.receipts_of(loaded, &entries).await?;
         let leaf = evidence::leaf(&loaded.record);
-        let position = self.core.retry_busy(|store| store.append_log(run, leaf)).await?;
+        let LogPosition { log, position } = self.core.retry_busy(|store| store.append_log(run, leaf)).await?;
+        if !position.holds(&leaf) {
+            return Err(EngineError::AlteredRun {
+                run: run.clone(),
+                what: "its entry in the transparency log",
+            });
+        }
         let index = position.index;
-        let origin = if S::LOG_FOR_EACH_TENANT { format!("{origin}/{}", run.tenant) } else { origin.clone() };
+        let origin = format!("{origin}/{log}");
         let material = BundleInput {
             record: &loaded.record,
             plan: loaded.plan.plan(),
@@ -137,5 +238,15 @@ impl<S: Store> OperationsService<'_, S> {
             }
             (ReceiptOwner::ThisRun | ReceiptOwner::AnyRun, stands) => Ok(stands),
         }
+    }
+}
+
+/// Why the stored data of a run was not signed. `None` if the error has another cause.
+fn refusal_reason(error: &EngineError) -> Option<&'static str> {
+    match error {
+        EngineError::AlteredRun { .. } => Some("altered"),
+        EngineError::BadEvidence { .. } => Some("inconsistent"),
+        EngineError::Store(StoreError::Broken { .. }) => Some("store"),
+        _ => None,
     }
 }

@@ -16,7 +16,7 @@ pub struct FleetHealth {
     pub queues: Vec<QueueHealth>,
     /// Dead-letter messages about the tenant's runs, oldest first.
     pub dead: TenantEntries<DeadLetter>,
-    /// The tenant's overdue runs, longest overdue first.
+    /// The tenant's overdue runs, and runs that overdue inbox entries may start, longest overdue first.
     pub overdue: TenantEntries<RunKey>,
 }
 
@@ -59,7 +59,8 @@ impl<S: Store> TenantHandle<S> {
             TenantEntries::among(dead, |letter| letter.run().is_some_and(|run| run.tenant == self.tenant));
         let now = self.now();
         let overdue = self.core.retry_busy(|store| store.due(now, LOOKED_AT_MAX)).await?;
-        let overdue = TenantEntries::among(overdue, |run| run.tenant == self.tenant);
+        let overdue = overdue.iter().map(|due| due.run().clone()).collect();
+        let overdue = TenantEntries::among(overdue, |run: &RunKey| run.tenant == self.tenant);
         Ok(FleetHealth { queues, dead, overdue })
     }
 }

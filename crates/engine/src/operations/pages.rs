@@ -13,9 +13,13 @@ use tokio::time::Instant;
 
 use crate::core::Core;
 use crate::error::EngineError;
+use crate::operations::dispatch::DispatchScope;
 
 /// How many runs are read at a time; a part ends only between two pages.
 const PAGE: u32 = 50;
+
+/// How many tenants are listed at a time. A bookmark contains them.
+const TENANTS: u32 = 250;
 
 /// How many runs make a part, give or take a page.
 const PIECE_RUNS: usize = 200;
@@ -30,20 +34,51 @@ pub(crate) struct Bookmark {
     tenant: TenantId,
     status: RunStatus,
     before: Option<Cursor>,
-    /// The tenants that come after this one. Listing them reads every unfinished run, so they are listed once.
+    /// The next tenants. Listing tenants reads every unfinished run, so many are listed at once.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     later: VecDeque<TenantId>,
+    /// Whether there may be tenants after those.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    more: bool,
 }
 
 impl Bookmark {
     /// The same position, with the tenants that come after it.
-    pub(crate) fn followed_by(&self, later: VecDeque<TenantId>) -> Self {
-        Self { later, ..self.clone() }
+    pub(crate) fn followed_by(&self, tenants: Tenants) -> Self {
+        Self { later: tenants.next, more: tenants.more, ..self.clone() }
+    }
+}
+
+/// The tenants of a scope that have active runs, in order.
+pub(crate) struct Tenants {
+    next: VecDeque<TenantId>,
+    last: Option<TenantId>,
+    /// Whether there may be tenants after `next`.
+    more: bool,
+}
+
+impl Tenants {
+    /// The tenants from the bookmark on. A bookmark may come from a client, and does not extend the scope.
+    pub(crate) fn of(scope: &DispatchScope, from: Option<&Bookmark>) -> Self {
+        let (next, more) = match (scope, from) {
+            (DispatchScope::Tenant(tenant), _) => (VecDeque::from([tenant.clone()]), false),
+            (DispatchScope::All, Some(from)) => {
+                (std::iter::once(&from.tenant).chain(&from.later).cloned().collect(), from.more)
+            }
+            (DispatchScope::All, None) => (VecDeque::new(), true),
+        };
+        Self { next, last: None, more }
     }
 
-    /// The tenants that are still to be read.
-    pub(crate) fn tenants(&self) -> VecDeque<TenantId> {
-        std::iter::once(&self.tenant).chain(&self.later).cloned().collect()
+    pub(crate) async fn next<S: Store>(&mut self, core: &Core<S>) -> Result<Option<TenantId>, EngineError> {
+        if self.next.is_empty() && self.more {
+            let after = self.last.as_ref();
+            let listed = core.retry_busy(|store| store.tenants(after, TENANTS)).await?;
+            self.more = u32::try_from(listed.len()).is_ok_and(|count| count >= TENANTS);
+            self.next = listed.into();
+        }
+        self.last = self.next.pop_front();
+        Ok(self.last.clone())
     }
 }
 
@@ -59,7 +94,8 @@ impl Pages {
         let from = from.filter(|from| from.tenant == *tenant).cloned();
         let next = from.or_else(|| {
             let status = after(None)?;
-            Some(Bookmark { tenant: tenant.clone(), status, before: None, later: VecDeque::new() })
+            let (later, more) = (VecDeque::new(), false);
+            Some(Bookmark { tenant: tenant.clone(), status, before: None, later, more })
         });
         Self { tenant: tenant.clone(), until, next }
     }
@@ -69,12 +105,14 @@ impl Pages {
         &mut self,
         core: &Core<S>,
     ) -> Result<Option<Vec<RunRecord>>, EngineError> {
-        let Some(Bookmark { tenant, status, before, later }) = self.next.take() else { return Ok(None) };
+        let Some(Bookmark { tenant, status, before, later, more }) = self.next.take() else {
+            return Ok(None);
+        };
         let query = RunQuery { status: Some(status), until: self.until, before, ..RunQuery::newest(PAGE) };
         let page = core.retry_busy(|store| store.runs(&self.tenant, query.clone())).await?;
         self.next = match page.next {
-            Some(before) => Some(Bookmark { tenant, status, before: Some(before), later }),
-            None => after(Some(status)).map(|status| Bookmark { tenant, status, before: None, later }),
+            Some(before) => Some(Bookmark { tenant, status, before: Some(before), later, more }),
+            None => after(Some(status)).map(|status| Bookmark { tenant, status, before: None, later, more }),
         };
         Ok(Some(page.runs))
     }

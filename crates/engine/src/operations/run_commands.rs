@@ -5,7 +5,7 @@ use domain::command::{
 };
 use domain::failure::{MESSAGE_CHARS_MAX, bounded};
 use domain::record::Signal;
-use domain::{EventName, RunId, SignalId, StepSeq, json};
+use domain::{EventName, RunId, SignalId, StepId, StepSeq, json};
 use serde_json::Value;
 use store::Store;
 
@@ -68,9 +68,14 @@ impl<S: Store> TenantHandle<S> {
         self.decide(run, &Resume { reason: in_short(reason) }).await
     }
 
-    /// Rolls back a run's effects, newest first; returns the step it starts with.
-    pub async fn roll_back(&self, run: &RunId, reason: &str) -> Result<StepSeq, EngineError> {
-        self.decide(run, &RollBack { reason: in_short(reason) }).await
+    /// Rolls back a run's effects, newest first, down to a step if one is given; returns the step it starts with.
+    pub async fn roll_back(
+        &self,
+        run: &RunId,
+        reason: &str,
+        down_to: Option<StepId>,
+    ) -> Result<StepSeq, EngineError> {
+        self.decide(run, &RollBack { reason: in_short(reason), down_to }).await
     }
 
     async fn decide<C: Command + Clone>(&self, run: &RunId, command: &C) -> Result<C::Output, EngineError> {

@@ -1,8 +1,8 @@
-//! The sweep: finds due runs that no message points at, for all tenants.
+//! The sweep: finds due runs and inbox entries that no message points at, for all tenants.
 //!
-//! A sweep wakes runs in batches, the longest overdue first, until none is due or its time is over. A tenant with more due runs than that, for
-//! example because its dispatch is stopped, must not delay the deadlines of other tenants. So a tenant with many due
-//! runs is excluded when the sweep reads the index again, and the runs found are processed in turns.
+//! A sweep wakes runs in batches, the longest overdue first, until none is due or its time is over. A tenant with more
+//! due runs than that, for example because its dispatch is stopped, must not delay the deadlines of other tenants. So a
+//! tenant with many due runs is excluded when the sweep reads the index again, and the runs found are processed in turns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use domain::command::Wake;
 use domain::{Initiator, RunKey, TenantId};
 use futures_util::future::ready;
 use futures_util::stream::{self, StreamExt as _};
-use store::{Store, StoreError};
+use store::{Due, Store, StoreError};
 use tokio::time::{Instant, timeout};
 
 use crate::admission::AdmissionService;
@@ -45,7 +45,7 @@ const PART_MAX: Duration = Duration::from_secs(15);
 pub struct SweepResult {
     /// Messages that an earlier process had not sent.
     pub sent: u32,
-    /// Runs that were woken.
+    /// Runs that were woken, and inbox entries whose message was sent again.
     pub woken: u32,
     /// Scheduled runs that were started.
     pub scheduled: u32,
@@ -92,9 +92,9 @@ impl<S: Store> OperationsService<'_, S> {
     }
 
     /// Wakes these runs, several at a time; returns how many were woken before `until`.
-    async fn wake_all(self, by: &Initiator, due: Vec<RunKey>, until: Instant) -> u32 {
+    async fn wake_all(self, by: &Initiator, due: Vec<Due>, until: Instant) -> u32 {
         let wakes =
-            in_turns(due).map(|run| async move { Instant::now() < until && self.wake(by, &run).await });
+            in_turns(due).map(|due| async move { Instant::now() < until && self.wake(by, &due).await });
         stream::iter(wakes)
             .buffer_unordered(CONCURRENT_WAKES)
             .filter(|woken| ready(*woken))
@@ -104,25 +104,34 @@ impl<S: Store> OperationsService<'_, S> {
             .unwrap_or(u32::MAX)
     }
 
-    /// Wakes a due run. Returns whether it did.
-    async fn wake(self, by: &Initiator, run: &RunKey) -> bool {
+    /// Wakes a due run or entry. Returns whether it did.
+    async fn wake(self, by: &Initiator, due: &Due) -> bool {
+        let woken = match due {
+            Due::Run(run) => self.wake_run(by, run).await,
+            Due::Entry(run) => Box::pin(AdmissionService::new(self.core).resend_entry(run)).await,
+        };
+        // One that cannot be read must not keep the others from being woken.
+        woken.unwrap_or_else(|error| {
+            let (run, error) = (due.run(), error_chain(&error));
+            tracing::error!(event = "wake_failed", %run, %error, "due run not woken");
+            false
+        })
+    }
+
+    async fn wake_run(self, by: &Initiator, run: &RunKey) -> Result<bool, EngineError> {
         match self.core.decide(run, by, &Wake).await {
             Ok(why) => {
                 journal::woken(run, why);
-                true
+                Ok(true)
             }
             // The run ended or was processed since the index was read.
-            Err(EngineError::Refused(_) | EngineError::Contended { .. }) => false,
-            // One unreadable run must not keep the others from being woken.
-            Err(error) => {
-                tracing::error!(event = "wake_failed", %run, error = %error_chain(&error), "due run not woken");
-                false
-            }
+            Err(EngineError::Refused(_) | EngineError::Contended { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
     /// The longest overdue runs of crowding tenants, and the longest overdue runs of all others.
-    async fn due(self) -> Result<Vec<RunKey>, EngineError> {
+    async fn due(self) -> Result<Vec<Due>, EngineError> {
         let now = self.core.now();
         let (mut due, mut crowd) = (Vec::new(), BTreeSet::new());
         for look in 1..=LOOKS_MAX {
@@ -133,7 +142,7 @@ impl<S: Store> OperationsService<'_, S> {
                 break;
             }
             // The next read finds the runs of the other tenants again, and those behind them.
-            due.extend(found.into_iter().filter(|run| crowding.contains(&run.tenant)));
+            due.extend(found.into_iter().filter(|due| crowding.contains(&due.run().tenant)));
             crowd.extend(crowding);
         }
         Ok(due)
@@ -157,45 +166,45 @@ fn noted<T>(doing: &str, done: Result<T, EngineError>) -> Result<T, EngineError>
 }
 
 /// The tenants with so many of these runs that other tenants may be missing.
-fn crowding(found: &[RunKey]) -> BTreeSet<TenantId> {
+fn crowding(found: &[Due]) -> BTreeSet<TenantId> {
     let mut counts: BTreeMap<&TenantId, usize> = BTreeMap::new();
-    for run in found {
-        *counts.entry(&run.tenant).or_default() += 1;
+    for due in found {
+        *counts.entry(&due.run().tenant).or_default() += 1;
     }
     counts.into_iter().filter(|(_, count)| *count >= CROWD).map(|(tenant, _)| tenant.clone()).collect()
 }
 
 /// At most [`WAKES_MAX`] runs: the first of each tenant, then the second of each, and so on.
-fn in_turns(due: Vec<RunKey>) -> impl Iterator<Item = RunKey> {
+fn in_turns(due: Vec<Due>) -> impl Iterator<Item = Due> {
     let mut had: BTreeMap<TenantId, usize> = BTreeMap::new();
-    let mut turns: Vec<(usize, RunKey)> = Vec::with_capacity(due.len());
-    for run in due {
-        let turn = had.entry(run.tenant.clone()).or_default();
-        turns.push((*turn, run));
+    let mut turns: Vec<(usize, Due)> = Vec::with_capacity(due.len());
+    for due in due {
+        let turn = had.entry(due.run().tenant.clone()).or_default();
+        turns.push((*turn, due));
         *turn += 1;
     }
     turns.sort_by_key(|(turn, _)| *turn);
-    turns.into_iter().map(|(_, run)| run).take(usize::try_from(WAKES_MAX).unwrap_or(usize::MAX))
+    turns.into_iter().map(|(_, due)| due).take(usize::try_from(WAKES_MAX).unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn runs(tenant: &str, count: usize) -> Vec<RunKey> {
+    fn runs(tenant: &str, count: usize) -> Vec<Due> {
         let run = |n| RunKey { tenant: tenant.parse().unwrap(), run: format!("run-{n}").parse().unwrap() };
-        (0..count).map(run).collect()
+        (0..count).map(|n| Due::Run(run(n))).collect()
     }
 
     #[test]
     fn a_large_tenant_does_not_delay_a_small_one() {
         let due = [runs("acme", 2_100), runs("umbrella", 2)].concat();
-        let taken: Vec<RunKey> = in_turns(due).collect();
+        let taken: Vec<Due> = in_turns(due).collect();
         assert_eq!(taken.len(), 2_000);
-        let other = |run: &RunKey| run.tenant.as_str() == "umbrella";
-        assert_eq!(taken.iter().filter(|run| other(run)).count(), 2);
+        let other = |due: &Due| due.run().tenant.as_str() == "umbrella";
+        assert_eq!(taken.iter().filter(|due| other(due)).count(), 2);
         assert!(other(&taken[1]) && other(&taken[3]));
-        let ours: Vec<RunKey> = taken.into_iter().filter(|run| !other(run)).collect();
+        let ours: Vec<Due> = taken.into_iter().filter(|due| !other(due)).collect();
         assert_eq!(ours, runs("acme", 1_998), "each tenant's longest overdue come first");
     }
 

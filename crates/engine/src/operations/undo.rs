@@ -53,11 +53,11 @@ pub struct UndoCall {
 /// Why an effect is not undone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotUndoable {
-    #[error("it is already rolled back")]
+    #[error("already rolled back")]
     Already,
-    #[error("run {0} did it; this run reused that result")]
+    #[error("performed by run {0}; this run reused its receipt")]
     AnotherRuns(RunId),
-    #[error("an earlier step of the run did it, and is undone itself")]
+    #[error("the same effect as that of an earlier step, which is undone")]
     Earlier,
     #[error("neither its receipt nor the workflow has an inverse call")]
     NoInverse,

@@ -50,7 +50,7 @@ impl<S: Store> OperationsService<'_, S> {
             }
             let updated = record.with_drain_request(request.clone());
             if self.core.retry_busy(|store| store.put_worker(updated.clone())).await? == Write::Committed {
-                tracing::warn!(event = "drain_requested", %worker, by = by.id, reason = request.reason, "worker request to drain");
+                tracing::warn!(event = "drain_requested", %worker, by = by.id, reason = request.reason, "worker drain requested");
                 return Ok(updated);
             }
         }

@@ -1,0 +1,211 @@
+//! `policy explain` forecasts what a worker does with the same step.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
+use countersign_engine::{DryRunRequest, Engine, StartRun, StepForecast};
+use domain::{
+    Action, EffectClass, EventBody, Failure, Reversibility, Ruling, RunStatus, Tenant, ToolName, Verdict,
+    failure,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use store::{Governance as _, PolicyFiles, SqliteStore};
+use testkit::{acme, ada};
+
+/// A tool that accepts any fields and does nothing.
+struct AnyFields(&'static str, EffectClass);
+
+#[async_trait]
+impl Tool for AnyFields {
+    fn name(&self) -> ToolName {
+        self.0.parse().unwrap()
+    }
+
+    fn effect_class(&self, _: &Value) -> Option<EffectClass> {
+        Some(self.1)
+    }
+
+    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let reversibility =
+            if self.1.has_effect() { Reversibility::Inverse } else { Reversibility::NoEffect };
+        Ok(Action { class: self.1, reversibility, ..testkit::action(self.name(), ask) })
+    }
+
+    async fn perform(&self, _: ToolCall<'_>) -> ToolOutcome {
+        ToolOutcome::Done(ToolResult::default())
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Case {
+    tool: &'static str,
+    environment: &'static str,
+    /// The value of the field `value` in the workflow.
+    written: Value,
+    /// The field `v` of the input.
+    given: Value,
+    policy: Option<&'static str>,
+}
+
+const POLICIES: [Option<&str>; 4] = [
+    None,
+    Some("package countersign\ndeny contains {\"rule\": \"all\", \"message\": \"closed\"}\n"),
+    Some("package countersign\nallow contains {\"rule\": \"all\", \"message\": \"open\"}\n"),
+    Some(
+        "package countersign\nneeds_approval contains {\"rule\": \"all\", \"message\": \"ask\", \
+         \"tier\": \"low\", \"people\": 1, \"groups\": []}\n",
+    ),
+];
+
+fn any_value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-9_007_199_254_740_991..=9_007_199_254_740_991_i64).prop_map(Value::from),
+        (-1e6..1e6_f64).prop_map(Value::from),
+        Just(json!(0.9)),
+        Just(json!("x".repeat(140 * 1024))),
+        Just(json!((0..1_500).map(|n| (format!("f{n}"), json!(n))).collect::<BTreeMap<_, _>>())),
+        "[a-z]{0,8}".prop_map(Value::from),
+    ]
+}
+
+fn any_case() -> impl Strategy<Value = Case> {
+    let written = prop_oneof![
+        Just(json!("${ trigger.v }")),
+        Just(json!("${ trigger.absent.deep }")),
+        Just(json!("${ run.workflow }")),
+        (-1e6..1e6_f64).prop_map(Value::from),
+    ];
+    let tools = prop::sample::select(vec!["transform", "test.read", "test.write"]);
+    let environments = prop::sample::select(vec!["dev", "staging", "prod"]);
+    (tools, environments, written, any_value(), prop::sample::select(POLICIES.to_vec())).prop_map(
+        |(tool, environment, written, given, policy)| Case { tool, environment, written, given, policy },
+    )
+}
+
+/// What a step comes to.
+#[derive(Debug, PartialEq)]
+enum Fate {
+    Computed,
+    Refused(String),
+    Judged(Verdict),
+}
+
+async fn engine(case: &Case) -> Engine<SqliteStore> {
+    let engine = testkit::engine()
+        .standard_tools()
+        .tool(AnyFields("test.read", EffectClass::ReadOnly))
+        .tool(AnyFields("test.write", EffectClass::NativeKey))
+        .build();
+    if let Some(rules) = case.policy {
+        let files = PolicyFiles::from([("rules.rego".to_owned(), rules.to_owned())]);
+        let hash = policy::PolicyBundle::parse(files.clone()).unwrap().hash();
+        engine.store().put_policy(&acme(), &hash, files).await.unwrap();
+        let tenant = Tenant { policy: Some(hash), ..Tenant::new(acme()) };
+        engine.store().put_tenant(tenant).await.unwrap();
+    }
+    engine
+}
+
+async fn forecast(engine: &Engine<SqliteStore>, request: &StartRun) -> Fate {
+    let dry_run = DryRunRequest {
+        plan: Arc::new(workflow::CompiledPlan::compile(request.plan.clone()).unwrap()),
+        trigger_kind: request.trigger_kind.clone(),
+        input: request.input.clone(),
+        outputs: BTreeMap::new(),
+        policy: None,
+    };
+    let steps = engine.tenant_handle(&acme(), &ada()).explain(dry_run).await.unwrap().steps;
+    match steps.into_iter().next().unwrap() {
+        StepForecast::NoEffect => Fate::Computed,
+        StepForecast::Refused(why) => Fate::Refused(why.split(':').next().unwrap().to_owned()),
+        StepForecast::InvalidExpression(_) => Fate::Refused(failure::EXPRESSION.to_owned()),
+        StepForecast::Evaluated(judged) => Fate::Judged(judged.verdict.abridged()),
+        _ => panic!("the step calls a tool, and its input is known"),
+    }
+}
+
+async fn outcome(engine: &Engine<SqliteStore>, request: StartRun) -> Fate {
+    let run = Box::pin(engine.admission().start(request)).await.unwrap().run;
+    let status = testkit::advance(engine, &run).await;
+    let events = engine.operations().inspect(&run).await.unwrap().events.unwrap();
+    let verdict = events.iter().find_map(|event| match &event.body {
+        EventBody::EffectIntended { verdict, .. } | EventBody::ActionDenied { verdict, .. } => {
+            Some(verdict.clone())
+        }
+        EventBody::ApprovalRequested { verdict, .. } => verdict.clone(),
+        _ => event.read_verdict.clone(),
+    });
+    let failed = events.iter().find_map(|event| match &event.body {
+        EventBody::StepFailed { failure, .. } => Some(failure.code.clone()),
+        _ => None,
+    });
+    match (verdict, failed) {
+        (Some(verdict), None) => {
+            let expected = match &verdict.ruling {
+                Ruling::Deny => RunStatus::FailedTerminal,
+                Ruling::NeedsApproval(_) => RunStatus::WaitingApproval,
+                Ruling::Allow => RunStatus::Succeeded,
+            };
+            assert_eq!(status, expected, "{verdict:?}");
+            Fate::Judged(verdict.abridged())
+        }
+        (None, Some(code)) => Fate::Refused(code),
+        (None, None) => {
+            assert_eq!(status, RunStatus::Succeeded);
+            Fate::Computed
+        }
+        both => panic!("{both:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn explain_forecasts_what_the_worker_does(case in any_case()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let engine = engine(&case).await;
+            let Case { tool, environment, written, given, .. } = &case;
+            let source = format!(
+                "workflow: w\nversion: 1\nenvironment: {environment}\nvalidation: critical_only\n\
+                 steps:\n  - {{ id: a, tool: {tool}, with: {{ value: {written} }} }}\n"
+            );
+            let request = StartRun { input: json!({ "v": given }), ..testkit::request(&engine, &source, "k") };
+            let foreseen = forecast(&engine, &request).await;
+            assert_eq!(outcome(&engine, request).await, foreseen);
+        });
+    }
+}
+
+/// A POST can be taken back only by a declared call that changes something. `rollback: auto` needs an inverse that the
+/// tool records, and `http.request` records none.
+#[tokio::test]
+async fn rollback_that_takes_nothing_back_leaves_a_post_irreversible() {
+    let engine = testkit::engine().standard_tools().build();
+    let ruling = async |rollback: &str| {
+        let source = format!(
+            "workflow: w\nversion: 1\nenvironment: dev\nsteps:\n- id: a\n  tool: http.request\n  \
+             with: {{ method: POST, url: 'https://example.com/a', effect: native_key }}\n{rollback}"
+        );
+        match forecast(&engine, &testkit::request(&engine, &source, "k")).await {
+            Fate::Judged(verdict) => verdict.ruling,
+            _ => panic!("the action is evaluated"),
+        }
+    };
+    let call = |with: &str| format!("  rollback: {{ {with} }}\n");
+    let delete = call(
+        "tool: http.request, with: { method: DELETE, url: 'https://example.com/a', effect: native_key }",
+    );
+    assert_eq!(ruling(&delete).await, Ruling::Allow);
+    let nothing = ["", "  rollback: auto\n", &call("tool: transform, with: { a: 1 }")];
+    for rollback in nothing {
+        assert!(matches!(ruling(rollback).await, Ruling::NeedsApproval(_)), "{rollback}");
+    }
+}

@@ -1,0 +1,198 @@
+//! Verdicts on reads: a call that leaves the process is evaluated, and one that stays in it is not.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use connectors::{
+    ConnectorSettings, HostAllowList, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult,
+};
+use countersign_engine::Engine;
+use domain::{
+    Action, Cause, Event, EventBody, Failure, Ruling, RunKey, RunStatus, Tenant, ToolName, TraceContext,
+    Verdict,
+};
+use serde_json::json;
+use store::{Governance as _, Intercepted, PolicyFiles, SqliteStore};
+use testkit::{Fault, Faults, HttpStub, StubReply, acme, start};
+
+const READ: &str = "workflow: w\nversion: 1\nenvironment: prod\n\
+                    steps: [{ id: a, tool: test.read, with: { q: secret } }]\n";
+
+const DENY_ALL: &str = "package countersign\ndeny contains {\"rule\": \"all\", \"message\": \"closed\"}\n";
+
+const ASK_ALL: &str = "package countersign\nneeds_approval contains {\"rule\": \"all\", \"message\": \"ask\", \
+                       \"tier\": \"low\", \"people\": 1, \"groups\": []}\n";
+
+const ALLOW_CHANGES: &str = "package countersign\nallow contains {\"rule\": \"changes\", \"message\": \"may change\"} \
+                             if input.action.class != \"read_only\"\n";
+
+/// The tool `test.read`. It counts its requests, and fails if the field `q` is `missing`.
+struct Read(Arc<AtomicU32>);
+
+#[async_trait]
+impl Tool for Read {
+    fn name(&self) -> ToolName {
+        "test.read".parse().unwrap()
+    }
+
+    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
+        Ok(testkit::action(self.name(), ask))
+    }
+
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        match call.action.fields["q"].as_str() {
+            Some("missing") => ToolOutcome::Terminal(Failure::new("NOT_FOUND", "no such record")),
+            _ => ToolOutcome::Done(ToolResult { output: json!({ "found": true }), ..ToolResult::default() }),
+        }
+    }
+}
+
+struct TestEnv {
+    engine: Engine<Intercepted<SqliteStore, Faults>>,
+    requests: Arc<AtomicU32>,
+    calls: Arc<Mutex<BTreeMap<&'static str, usize>>>,
+}
+
+impl TestEnv {
+    fn new() -> Self {
+        let calls = Arc::<Mutex<BTreeMap<_, usize>>>::default();
+        let counted = Arc::clone(&calls);
+        let faults = Faults::new(move |call| {
+            *counted.lock().unwrap().entry(call.name).or_default() += 1;
+            Fault::None
+        });
+        let requests = Arc::<AtomicU32>::default();
+        let builder = testkit::engine().standard_tools().tool(Read(Arc::clone(&requests))).signed();
+        let store = Intercepted::new(builder.memory(), faults);
+        Self { engine: builder.on(store), requests, calls }
+    }
+
+    async fn with_policy(rules: &str) -> Self {
+        let env = Self::new();
+        let files = PolicyFiles::from([("rules.rego".to_owned(), rules.to_owned())]);
+        let hash = policy::PolicyBundle::parse(files.clone()).unwrap().hash();
+        env.engine.store().put_policy(&acme(), &hash, files).await.unwrap();
+        let tenant = Tenant { policy: Some(hash), ..Tenant::new(acme()) };
+        env.engine.store().put_tenant(tenant).await.unwrap();
+        env
+    }
+
+    async fn run(&self, source: &str) -> (RunKey, RunStatus) {
+        let run = start(&self.engine, source, "k").await;
+        let status = testkit::advance(&self.engine, &run).await;
+        (run, status)
+    }
+
+    async fn last_event(&self, run: &RunKey) -> Event {
+        let events = self.engine.operations().inspect(run).await.unwrap().events.unwrap();
+        events.last().unwrap().clone()
+    }
+
+    fn requests(&self) -> u32 {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+fn rules(verdict: &Verdict) -> Vec<&str> {
+    verdict.reasons.iter().map(|reason| reason.rule.as_str()).collect()
+}
+
+#[tokio::test]
+async fn denied_read_sends_no_request() {
+    for (policy, expected) in [
+        (DENY_ALL, vec!["all"]),
+        (ASK_ALL, vec!["all", "reads/no_approval"]),
+        (ALLOW_CHANGES, vec!["policy/no_match"]),
+    ] {
+        let env = TestEnv::with_policy(policy).await;
+        let (run, status) = env.run(READ).await;
+        assert_eq!((status, env.requests()), (RunStatus::FailedTerminal, 0), "{policy}");
+        let event = env.last_event(&run).await;
+        let EventBody::ActionDenied { verdict, tool, .. } = &event.body else { panic!("{event:?}") };
+        assert_eq!((event.by.cause, tool.as_str()), (Cause::Policy, "test.read"));
+        assert_eq!(rules(verdict), expected);
+    }
+}
+
+#[tokio::test]
+async fn read_without_a_usable_policy_is_denied() {
+    let env = TestEnv::new();
+    let policy = Some(domain::Digest::of_bytes(b"nowhere"));
+    env.engine.store().put_tenant(Tenant { policy, ..Tenant::new(acme()) }).await.unwrap();
+    assert_eq!((env.run(READ).await.1, env.requests()), (RunStatus::FailedTerminal, 0));
+}
+
+#[tokio::test]
+async fn default_policy_allows_reads_and_chain_says_so() {
+    let env = TestEnv::new();
+    let (run, status) = env.run(READ).await;
+    assert_eq!((status, env.requests()), (RunStatus::Succeeded, 1));
+    let event = env.last_event(&run).await;
+    assert!(matches!(event.body, EventBody::StepSucceeded { .. }), "{event:?}");
+    let verdict = event.read_verdict.unwrap();
+    // Only a denied read has its rules in the event.
+    assert_eq!((&verdict.ruling, rules(&verdict)), (&Ruling::Allow, Vec::<&str>::new()));
+}
+
+#[tokio::test]
+async fn failed_read_has_its_verdict_in_the_chain() {
+    let env = TestEnv::new();
+    let (run, status) = env.run(&READ.replace("secret", "missing")).await;
+    assert_eq!((status, env.requests()), (RunStatus::FailedTerminal, 1));
+    let event = env.last_event(&run).await;
+    assert!(matches!(&event.body, EventBody::StepFailed { failure, .. } if failure.code == "NOT_FOUND"));
+    assert_eq!(event.read_verdict.unwrap().ruling, Ruling::Allow);
+}
+
+#[tokio::test]
+async fn computation_in_the_process_needs_no_verdict() {
+    let env = TestEnv::with_policy(DENY_ALL).await;
+    let (run, status) = env.run(testkit::TRANSFORM).await;
+    assert_eq!(status, RunStatus::Succeeded);
+    assert_eq!(env.last_event(&run).await.read_verdict, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn verdict_on_a_read_costs_no_request() {
+    let (reads, computes) = (TestEnv::new(), TestEnv::new());
+    reads.run(READ).await;
+    computes.run(testkit::TRANSFORM).await;
+    assert_eq!(*reads.calls.lock().unwrap(), *computes.calls.lock().unwrap());
+}
+
+#[tokio::test]
+async fn applied_policy_covers_the_next_read() {
+    let env = TestEnv::new();
+    assert_eq!(env.run(READ).await.1, RunStatus::Succeeded);
+    let tests = "package rules_test\nimport data.countersign\ntest_closed if count(countersign.deny) == 1\n";
+    let files = PolicyFiles::from([
+        ("rules.rego".to_owned(), DENY_ALL.to_owned()),
+        ("rules_test.rego".to_owned(), tests.to_owned()),
+    ]);
+    env.engine.tenant_handle(&acme(), &testkit::ada()).apply_policy(files).await.unwrap();
+    let run = start(&env.engine, READ, "k2").await;
+    assert_eq!(testkit::advance(&env.engine, &run).await, RunStatus::FailedTerminal);
+    assert_eq!(env.requests(), 1);
+    let view = env.engine.operations().inspect(&run).await.unwrap();
+    assert!(view.events.unwrap().iter().any(|event| matches!(event.body, EventBody::ActionDenied { .. })));
+}
+
+#[tokio::test]
+async fn request_carries_the_trace_of_its_run() {
+    let stub = HttpStub::answering(StubReply::json(200, "{}"));
+    let allow = HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] };
+    let tools = connectors::standard_tools(allow, ConnectorSettings::default());
+    let engine = testkit::engine().tools(tools).build();
+    let get = format!("{{ id: a, tool: http.request, with: {{ url: '{}' }} }}", stub.url("/"));
+    let run = start(&engine, &format!("workflow: w\nversion: 1\nsteps: [{get}]\n"), "k").await;
+    assert_eq!(testkit::advance(&engine, &run).await, RunStatus::Succeeded);
+
+    let sent: TraceContext = stub.requests()[0].header("traceparent").unwrap().parse().unwrap();
+    let trace = TraceContext::of_run(&run);
+    assert!(sent.same_trace_as(&trace), "{sent:?}");
+    assert_ne!(sent.span_id(), trace.span_id());
+}
