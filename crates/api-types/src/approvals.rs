@@ -54,6 +54,9 @@ pub struct Approval {
     pub requested_at: String,
     /// The approval is overdue after this time.
     pub sla_at: String,
+    /// When the approval was found overdue and was escalated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalated_at: Option<String>,
     pub expires_at: String,
 }
 
@@ -108,6 +111,7 @@ impl From<domain::Approval> for Approval {
             on_reject: crate::enum_name(&approval.on_reject),
             requested_at: rfc3339_millis(approval.requested_at),
             sla_at: rfc3339_millis(approval.sla_at),
+            escalated_at: approval.escalated_at.map(rfc3339_millis),
             expires_at: rfc3339_millis(approval.expires_at),
         }
     }

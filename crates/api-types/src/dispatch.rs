@@ -114,9 +114,9 @@ impl From<Backout> for BackedOut {
         Self {
             unfinished: None,
             canceled: backout.canceled,
-            canceling: backout.finishing,
-            needs_operator: backout.need_a_person,
-            remaining: backout.left,
+            canceling: backout.canceling,
+            needs_operator: backout.needs_operator,
+            remaining: backout.remaining,
             done: backout.is_done(),
             next: None,
         }

@@ -31,8 +31,8 @@ pub use policy::{
     SampleAction,
 };
 pub use runs::{
-    Events, ReasonRequest, RunActionResponse, RunActionResult, RunSummary, Runs, SendSignal, SignalDelivery,
-    SignalResponse, StartRun, StartedRun, UndoCall, UndoEffect, UndoPlan,
+    Events, ReasonRequest, RollbackRequest, RunActionResponse, RunActionResult, RunSummary, Runs, SendSignal,
+    SignalDelivery, SignalResponse, StartRun, StartedRun, UndoCall, UndoEffect, UndoPlan,
 };
 pub use tenant::{Caps, Person, PreviousSecret, PutTenant, SecretName, SecretNames, Tenant};
 pub use views::{

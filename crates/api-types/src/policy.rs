@@ -108,11 +108,11 @@ impl From<TenantPolicy> for Policy {
     }
 }
 
-/// A request to evaluate the policy for a workflow in use, for a workflow in the request, or for a single action.
+/// A request to evaluate the policy for an applied workflow, for a workflow in the request, or for a single action.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainPolicy {
-    /// A workflow in use.
+    /// An applied workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub workflow: Option<WorkflowName>,
@@ -197,7 +197,7 @@ pub struct PolicyRef {
 impl ExplainResult {
     /// The result for each step of `plan`. `in_request` is true if the request holds the policy.
     pub fn new(plan: &Plan, explained: &engine::DryRun, in_request: bool) -> Self {
-        let policy = &explained.counting;
+        let policy = &explained.tenant_policy;
         let origin = if in_request { PolicyOrigin::Request } else { PolicyOrigin::new(policy) };
         let steps = (0_u16..).map(StepSeq).zip(&plan.steps).zip(&explained.steps);
         let with_rollback = |((seq, step), forecast): ((StepSeq, &PlannedStep), &StepForecast)| {
@@ -280,16 +280,18 @@ impl ExplainedStep {
         };
         match forecast {
             StepForecast::NoEffect => plain("no_effect"),
-            StepForecast::Waits => plain("wait"),
-            StepForecast::Asks(requirement) => {
+            StepForecast::WaitsForEvent => plain("wait"),
+            StepForecast::RequiresApproval(requirement) => {
                 Self { requirement: Some(requirement.clone()), ..plain("approval_gate") }
             }
-            StepForecast::Reads(missing) => {
+            StepForecast::MissingOutputs(missing) => {
                 Self { missing: Some(missing.clone()), ..plain("missing_outputs") }
             }
-            StepForecast::Unbound(why) => Self { reason: Some(why.clone()), ..plain("missing_values") },
+            StepForecast::InvalidExpression(why) => {
+                Self { reason: Some(why.clone()), ..plain("missing_values") }
+            }
             StepForecast::Refused(why) => Self { reason: Some(why.clone()), ..plain("refused") },
-            StepForecast::OutOfTime => plain("timed_out"),
+            StepForecast::TimedOut => plain("timed_out"),
             StepForecast::Evaluated(evaluated) => plain("evaluated").with_verdict(evaluated),
         }
     }

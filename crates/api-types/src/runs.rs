@@ -14,7 +14,7 @@ use views::time::rfc3339_millis;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartRun {
-    /// A workflow in use.
+    /// An applied workflow.
     #[schema(value_type = String, pattern = "^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length = 128)]
     pub workflow: WorkflowName,
     /// The input of the run; an empty object by default.
@@ -109,6 +109,24 @@ pub struct ReasonRequest {
     /// The reason, truncated after 512 characters.
     #[serde(default)]
     pub reason: String,
+}
+
+/// A request to roll back the effects of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RollbackRequest {
+    /// The reason, truncated after 512 characters.
+    #[serde(default)]
+    pub reason: String,
+    /// Roll back the effect of this step and of every later step. The effects of earlier steps stay. Without it, all
+    /// effects are rolled back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(
+        value_type = Option<String>,
+        pattern = "^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$",
+        max_length = 128
+    )]
+    pub step: Option<StepId>,
 }
 
 /// The result of a request that changes a run.

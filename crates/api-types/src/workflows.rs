@@ -1,4 +1,4 @@
-//! Workflows in use.
+//! Applied workflows.
 
 use domain::plan::TriggeredBy;
 use domain::{AppliedWorkflow, Digest, Plan, WorkflowName};
@@ -15,7 +15,7 @@ pub struct ApplyWorkflow {
     pub source: String,
 }
 
-/// A workflow in use.
+/// An applied workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Workflow {
     #[schema(value_type = String)]
@@ -48,7 +48,7 @@ impl From<AppliedWorkflow> for Workflow {
     }
 }
 
-/// The workflows in use, by name.
+/// The applied workflows, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Workflows {
     pub workflows: Vec<Workflow>,
@@ -60,7 +60,7 @@ pub struct Versions {
     pub versions: Vec<Workflow>,
 }
 
-/// A workflow in use, with its plan.
+/// An applied workflow, with its plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkflowDetail {
     pub workflow: Workflow,

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use domain::access::{NOTE_CHARS_MAX, PresentedKey, secret_digest};
-use domain::{KeyId, Millis, PersonId, Role, Roles, TenantId, Timestamp};
+use domain::{KeyId, Millis, PersonId, Role, Roles, TenantId};
 use engine::NewApiKey;
 use serde::Deserialize;
 use store::Store;
@@ -62,14 +62,14 @@ pub(crate) async fn create<S: Store>(
     if request.note.chars().count() > NOTE_CHARS_MAX {
         return Err(ApiError::bad_request(format!("`note` is longer than {NOTE_CHARS_MAX} characters")));
     }
-    let expires_at = match request.expires_in.as_deref() {
-        None => Some(handle.now() + LIFE_DEFAULT),
+    let expires_in = match request.expires_in.as_deref() {
+        None => Some(LIFE_DEFAULT),
         Some(NEVER) => None,
-        Some(text) => Some(end(handle.now(), text)?),
+        Some(text) => Some(life(text)?),
     };
     let roles = request.roles.into_iter().map(Role::from).collect();
     let (new, secret) = generate_key(handle.tenant_id(), request.person, roles)?;
-    let new = NewApiKey { note: request.note, expires_at, ..new };
+    let new = NewApiKey { note: request.note, expires_in, ..new };
     let key = handle.make_key(new).await?;
     Ok((StatusCode::CREATED, Json(CreatedKey { key: key.into(), secret })))
 }
@@ -84,17 +84,17 @@ pub fn generate_key(
     let (id, secret) = (KeyId::new(&random::hex::<8>()?).map_err(bad)?, random::hex::<32>()?);
     let text = PresentedKey::format(tenant, &id, &secret);
     let secret = secret_digest(tenant, &id, &secret);
-    Ok((NewApiKey { id, secret, person, roles, note: String::new(), expires_at: None }, text))
+    Ok((NewApiKey { id, secret, person, roles, note: String::new(), expires_in: None }, text))
 }
 
-fn end(now: Timestamp, text: &str) -> Result<Timestamp, ApiError> {
+fn life(text: &str) -> Result<Millis, ApiError> {
     let life: Millis = text
         .parse()
         .map_err(|error: domain::time::InvalidMillis| ApiError::bad_request(error.to_string()))?;
     if life.0 == 0 || life > LIFE_MAX {
         return Err(ApiError::bad_request("`expires_in` must be more than zero and at most ten years"));
     }
-    Ok(now + life)
+    Ok(life)
 }
 
 /// Revokes a key. The caller's own key is refused, so that an admin does not lock themselves out.

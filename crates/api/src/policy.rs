@@ -1,4 +1,4 @@
-//! The policy in force, applying a policy, and explaining it.
+//! The current policy, applying a policy, and explaining it.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) async fn explain<S: Store>(
 ) -> Result<Json<ExplainResult>, ApiError> {
     // The server would run the code of the caller.
     if request.policy.is_some() && !at.caller.roles.allow(Role::Admin) {
-        return Err(ApiError::forbidden(Role::Admin).remedy("omit `policy` to evaluate the policy in force"));
+        return Err(ApiError::forbidden(Role::Admin).remedy("omit `policy` to evaluate the current policy"));
     }
     let plan = plan(&at, &request).await?;
     let ExplainPolicy { step, input, outputs, policy, .. } = request;
@@ -49,7 +49,7 @@ pub(crate) async fn explain<S: Store>(
     Ok(Json(explained))
 }
 
-/// The plan of the request: a workflow in use, a workflow file, or a single action.
+/// The plan of the request: an applied workflow, a workflow file, or a single action.
 async fn plan<S: Store>(at: &Viewer<S>, request: &ExplainPolicy) -> Result<Arc<CompiledPlan>, ApiError> {
     match (&request.workflow, &request.source, &request.action) {
         (Some(name), None, None) => {
@@ -78,7 +78,7 @@ fn no_plan(error: EngineError, request: &ExplainPolicy) -> ApiError {
             ApiError::no_workflow(format!("version {version} of workflow {name} was never applied"))
         }
         (EngineError::NoWorkflow { .. }, Some(name), None) => {
-            ApiError::no_workflow(format!("no workflow {name} is in use"))
+            ApiError::no_workflow(format!("no workflow {name} is applied"))
         }
         _ => error.into(),
     }

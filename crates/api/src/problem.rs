@@ -30,7 +30,7 @@ pub const CODES: [(&str, &str); 37] = [
         "the caller may not decide this approval: it is for their own run or workflow, it is for other groups, or they are not in the tenant's directory",
     ),
     ("NOT_FOUND", "the resource does not exist, or it belongs to another tenant"),
-    ("NO_WORKFLOW", "no workflow of that name is in use"),
+    ("NO_WORKFLOW", "no workflow of that name is applied"),
     ("NO_EVIDENCE", "the evidence of the run is not recorded yet"),
     ("METHOD_NOT_ALLOWED", "the route does not support the method; `Allow` lists those that it supports"),
     ("TOO_LARGE", "the body is larger than 1 MiB, or its content is larger than one record may be"),
@@ -59,7 +59,7 @@ pub const CODES: [(&str, &str); 37] = [
     ("CONCURRENCY_KEY_INVALID", "the concurrency key cannot be computed from the input"),
     ("RUN_NOT_STARTED", "the event was stored but started no run; `detail` gives the reason"),
     (PENDING, "the event was stored and waits for a worker or for its concurrency key"),
-    ("WORKFLOW_NOT_NEWER", "this version, or a later one, is in use with other content"),
+    ("WORKFLOW_NOT_NEWER", "this version, or a later one, is applied with other content"),
     ("AUTHOR_UNKNOWN", "the author of the workflow is not in the `people` of the tenant"),
     ("TRIGGER_AMBIGUOUS", "another workflow is triggered by the same events"),
     ("IDEMPOTENCY_EXPIRED", "the external system may no longer remember the idempotency key"),
@@ -220,6 +220,7 @@ impl From<EngineError> for ApiError {
             | EngineError::NoSigningKey
             | EngineError::NoSlack
             | EngineError::BadEvidence { .. }
+            | EngineError::AlteredRun { .. }
             | EngineError::NotifyFailure(_) => Self::unavailable(&error),
         }
     }
@@ -275,7 +276,7 @@ impl From<Refusal> for ApiError {
         };
         // Only the code: the text names runs and users.
         tracing::info!(event = "request_refused", code = %refusal.code(), "refused");
-        Self::new(status, refusal.code().as_str(), views::refusal_in_words(&refusal)).remedy(remedy)
+        Self::new(status, refusal.code().as_str(), refusal.to_string()).remedy(remedy)
     }
 }
 

@@ -4,14 +4,15 @@
 
 use api_types::PREFIX;
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::handler::Handler;
 use axum::http::{HeaderValue, Method, header};
-use axum::middleware::map_response;
+use axum::middleware::{Next, from_fn, map_response};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use domain::Role;
 use store::Store;
+use tracing::Instrument as _;
 use utoipa::ToSchema;
 
 use crate::extract::BODY_BYTES_MAX;
@@ -124,9 +125,22 @@ pub(crate) fn router<S: Store>(api: Shared<S>) -> Router {
         .method_not_allowed_fallback(problem::no_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(map_response(private))
+        .layer(from_fn(traced))
         .with_state(api);
     // A nested router does not match the bare prefix.
     Router::new().route("/api/v1/", axum::routing::any(problem::no_route)).nest(PREFIX, served)
+}
+
+/// The log lines of a request name the trace of its caller.
+async fn traced(request: Request, next: Next) -> Response {
+    let context = runs::trace_context(request.headers());
+    let response = next.run(request);
+    match context.map(|context| (context.trace_id(), context.span_id())) {
+        Some((trace_id, parent_id)) => {
+            response.instrument(tracing::info_span!("request", trace_id, parent_id)).await
+        }
+        None => response.await,
+    }
 }
 
 /// Forbids caching and content sniffing.
@@ -144,6 +158,7 @@ fn routes<S: Store>() -> Vec<Route<S>> {
         policy_routes(),
         run_routes(),
         run_action_routes(),
+        undo_routes(),
         evidence_routes(),
         stream_routes(),
         approval_routes(),
@@ -177,7 +192,7 @@ fn workflow_routes<S: Store>() -> Vec<Route<S>> {
             Method::GET,
             path,
             Role::Viewer,
-            ("listWorkflows", "List the workflows in use"),
+            ("listWorkflows", "List the applied workflows"),
             workflows::list::<S>,
         )
         .response::<api_types::Workflows>(200, "The workflows"),
@@ -189,12 +204,12 @@ fn workflow_routes<S: Store>() -> Vec<Route<S>> {
             workflows::apply::<S>,
         )
         .request::<api_types::ApplyWorkflow>()
-        .response::<api_types::Workflow>(200, "The workflow is in use"),
+        .response::<api_types::Workflow>(200, "The workflow is applied"),
         Route::new(
             Method::GET,
             "/workflows/{workflow}",
             Role::Viewer,
-            ("getWorkflow", "Get a workflow in use, with its plan"),
+            ("getWorkflow", "Get the current version of a workflow, with its plan"),
             workflows::show::<S>,
         )
         .response::<api_types::WorkflowDetail>(200, "The workflow"),
@@ -216,7 +231,7 @@ fn policy_routes<S: Store>() -> Vec<Route<S>> {
             Method::GET,
             path,
             Role::Viewer,
-            ("getPolicy", "Get the policy in force, with its files"),
+            ("getPolicy", "Get the current policy, with its files"),
             policy::show::<S>,
         )
         .response::<api_types::Policy>(200, "The policy"),
@@ -228,7 +243,7 @@ fn policy_routes<S: Store>() -> Vec<Route<S>> {
             policy::apply::<S>,
         )
         .request::<api_types::ApplyPolicy>()
-        .response::<api_types::PolicyApplied>(200, "The policy is in force"),
+        .response::<api_types::PolicyApplied>(200, "The policy is applied"),
         Route::new(
             Method::POST,
             "/policy/explain",
@@ -307,13 +322,29 @@ fn run_action_routes<S: Store>() -> Vec<Route<S>> {
             ("retryRun", "Retry the step at which a run is paused"),
             runs::resume::<S>,
         )),
-        action(Route::new(
+        Route::new(
             Method::POST,
             "/runs/{run}/rollback",
             Role::Operator,
             ("rollBackRun", "Roll back the effects of an unfinished run"),
             runs::roll_back::<S>,
-        )),
+        )
+        .request::<api_types::RollbackRequest>()
+        .response::<api_types::RunActionResponse>(200, "The request was recorded"),
+        Route::new(
+            Method::POST,
+            "/runs/{run}/signals",
+            Role::Operator,
+            ("signalRun", "Send a signal to a run"),
+            runs::signal::<S>,
+        )
+        .request::<api_types::SendSignal>()
+        .response::<api_types::SignalResponse>(200, "The signal was delivered"),
+    ]
+}
+
+fn undo_routes<S: Store>() -> Vec<Route<S>> {
+    vec![
         Route::new(
             Method::GET,
             "/runs/{run}/undo",
@@ -331,15 +362,6 @@ fn run_action_routes<S: Store>() -> Vec<Route<S>> {
         )
         .response::<api_types::StartedRun>(201, "The undo run was started")
         .response::<api_types::StartedRun>(200, "The undo run was started before"),
-        Route::new(
-            Method::POST,
-            "/runs/{run}/signals",
-            Role::Operator,
-            ("signalRun", "Send a signal to a run"),
-            runs::signal::<S>,
-        )
-        .request::<api_types::SendSignal>()
-        .response::<api_types::SignalResponse>(200, "The signal was delivered"),
     ]
 }
 
@@ -551,4 +573,33 @@ fn dispatch_routes<S: Store>() -> Vec<Route<S>> {
         .request::<api_types::BackOutRequest>()
         .response::<api_types::BackedOut>(200, "The progress of the backout"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body as HttpBody;
+    use axum::routing::get;
+    use testkit::CapturedLog;
+    use tower::ServiceExt as _;
+    use tracing::Level;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn log_lines_of_a_request_name_its_trace() {
+        let (log, _guard) = CapturedLog::capture(Level::INFO);
+        let logs = || async { tracing::info!(event = "handled", "handled") };
+        let router = Router::new().route("/", get(logs)).layer(from_fn(traced));
+        let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        for header in [Some(context), None] {
+            let request = header
+                .into_iter()
+                .fold(axum::http::Request::builder(), |request, value| request.header("traceparent", value));
+            router.clone().oneshot(request.uri("/").body(HttpBody::empty()).unwrap()).await.unwrap();
+        }
+        let lines = log.lines();
+        assert_eq!(lines[0]["span"]["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(lines[0]["span"]["parent_id"], "00f067aa0ba902b7");
+        assert!(lines[1]["span"].is_null(), "{}", lines[1]);
+    }
 }

@@ -18,8 +18,8 @@ use crate::role_guard::{Operator, Viewer};
 use crate::{Shared, random};
 use api_types::PREFIX;
 use api_types::{
-    ReasonRequest, Run, RunActionResponse, RunActionResult, RunSummary, Runs, SendSignal, SignalDelivery,
-    SignalResponse, StartRun, StartedRun, UndoPlan,
+    ReasonRequest, RollbackRequest, Run, RunActionResponse, RunActionResult, RunSummary, Runs, SendSignal,
+    SignalDelivery, SignalResponse, StartRun, StartedRun, UndoPlan,
 };
 
 /// Longer than common idempotency keys, and short enough for a log line.
@@ -88,10 +88,11 @@ pub(crate) async fn list<S: Store>(
 }
 
 pub(crate) async fn show<S: Store>(
+    State(api): State<Shared<S>>,
     Viewer { handle, caller }: Viewer<S>,
     PathParam(run): PathParam<RunId>,
 ) -> Result<Json<Run>, ApiError> {
-    let snapshot = RunSnapshot::load_for(&handle, &run, caller.hints()).await?;
+    let snapshot = RunSnapshot::load_compared(&handle, &run, caller.hints(), api.verifies.as_ref()).await?;
     Ok(Json(run_document(&snapshot)))
 }
 
@@ -111,7 +112,7 @@ pub(crate) async fn start<S: Store>(
 fn start_error(error: engine::EngineError, workflow: &WorkflowName) -> ApiError {
     match error {
         engine::EngineError::NoWorkflow { .. } => {
-            ApiError::no_workflow(format!("no workflow {workflow} is in use"))
+            ApiError::no_workflow(format!("no workflow {workflow} is applied"))
         }
         error => error.into(),
     }
@@ -162,7 +163,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
 }
 
 /// The trace context of the caller, if the request has exactly one valid header.
-fn trace_context(headers: &HeaderMap) -> Option<TraceContext> {
+pub(crate) fn trace_context(headers: &HeaderMap) -> Option<TraceContext> {
     let mut values = headers.get_all(TraceContext::HEADER).iter();
     let value = values.next().filter(|_| values.next().is_none())?;
     value.to_str().ok()?.parse().ok()
@@ -206,9 +207,9 @@ pub(crate) async fn resume<S: Store>(
 pub(crate) async fn roll_back<S: Store>(
     Operator { handle, .. }: Operator<S>,
     PathParam(run): PathParam<RunId>,
-    JsonBody(ReasonRequest { reason }): JsonBody<ReasonRequest>,
+    JsonBody(RollbackRequest { reason, step }): JsonBody<RollbackRequest>,
 ) -> Result<Json<RunActionResponse>, ApiError> {
-    handle.roll_back(&run, &reason).await?;
+    handle.roll_back(&run, &reason, step).await?;
     action_response(&handle, run, RunActionResult::Done).await
 }
 

@@ -11,7 +11,7 @@ use crate::role_guard::{Admin, Viewer};
 use api_types::SourceLocation;
 use api_types::{ApplyWorkflow, Versions, Workflow, WorkflowDetail, Workflows};
 
-/// The workflows in use.
+/// The applied workflows.
 pub(crate) async fn list<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<Json<Workflows>, ApiError> {
     let workflows = handle.workflows().await?.into_iter().map(Workflow::from).collect();
     Ok(Json(Workflows { workflows }))

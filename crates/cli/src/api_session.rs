@@ -11,6 +11,7 @@ use client::{Client, ClientError, Remote, Transport};
 use connectors::ToolRegistry;
 use domain::{PersonId, RunId, RunKey, TenantId};
 use engine::{Engine, EngineError};
+use evidence::PublicKey;
 use store::{Clock as _, Store, SystemClock};
 use views::EventDocument;
 use views::hint::Hints;
@@ -18,6 +19,7 @@ use views::hint::Hints;
 use crate::any_store::{AnyStore, with_store};
 use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
+use crate::keys;
 use crate::run_name::RunName;
 
 /// Cursors of the in-process API stay in this process, so their key need not be secret.
@@ -119,16 +121,28 @@ impl Context {
         (person, tenant): (PersonId, TenantId),
     ) -> Result<ApiSession, CliError> {
         let caller = Caller::local(tenant.clone(), person);
-        let router = with_store!(store, |store| in_process_routes(command_engine(store, tools)?, caller));
+        let key = self.public_key();
+        let router =
+            with_store!(store, |store| in_process_routes(command_engine(store, tools)?, caller, key));
         let client = Client::new(Transport::InProcess(router));
         Ok(ApiSession { client, hints: self.hints_for(&tenant), tenant })
+    }
+
+    /// The key next to the store file, if there is one.
+    fn public_key(&self) -> Option<PublicKey> {
+        let path = keys::public_key_path(&self.store);
+        if self.targets_file().is_ok_and(|file| file) { keys::read_public_key(&path).ok() } else { None }
     }
 }
 
 /// The routes of the API in this process.
-fn in_process_routes<S: Store>(engine: Engine<S>, caller: Caller) -> Router {
+fn in_process_routes<S: Store>(engine: Engine<S>, caller: Caller, key: Option<PublicKey>) -> Router {
     let authenticator = Authenticator::local(Arc::new(engine), caller);
-    api::router(Arc::new(Api::new(authenticator, CursorSecret::new(CURSORS))))
+    let api = Api::new(authenticator, CursorSecret::new(CURSORS));
+    api::router(Arc::new(match key {
+        Some(key) => api.with_public_key(key),
+        None => api,
+    }))
 }
 
 impl ApiSession {

@@ -180,7 +180,7 @@ impl Context {
     }
 
     /// Refuses a server or AWS as target, so that a command meant for them does not act on a local file.
-    fn require_file_store(&self) -> Result<(), CliError> {
+    pub(crate) fn require_file_store(&self) -> Result<(), CliError> {
         let elsewhere = match self.server_label()? {
             Some(server) => server,
             None if self.target == Target::Aws => "AWS".to_owned(),

@@ -19,7 +19,6 @@ use workflow::SourcePosition;
 use crate::process::ExitStatus;
 use crate::screen::{json_line, sanitize};
 use views::hint::quoted;
-use views::refusal_in_words;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
@@ -228,10 +227,11 @@ fn engine_exit_status(error: &EngineError) -> ExitStatus {
         | EngineError::TenantChanged { .. }
         | EngineError::PolicyTestsFailed { .. }
         | EngineError::WorkerBusy { .. }
-        | EngineError::KeyTaken { .. } => ExitStatus::Failure,
-        EngineError::NotFinished { .. } | EngineError::NoEvidence { .. } | EngineError::NotifyFailure(_) => {
-            ExitStatus::Failure
-        }
+        | EngineError::KeyTaken { .. }
+        | EngineError::NotFinished { .. }
+        | EngineError::NoEvidence { .. }
+        | EngineError::AlteredRun { .. }
+        | EngineError::NotifyFailure(_) => ExitStatus::Failure,
         EngineError::NoRun { .. }
         | EngineError::NotStarted { .. }
         | EngineError::NoApiKey { .. }
@@ -291,7 +291,7 @@ fn remedy_for_problem(problem: &Problem) -> Option<Cow<'static, str>> {
 
 fn engine_message(error: &EngineError) -> String {
     match error {
-        EngineError::Refused(refusal) => refusal_in_words(refusal),
+        EngineError::Refused(refusal) => refusal.to_string(),
         EngineError::BadInput { what, .. } => format!("{what} is invalid"),
         other => other.to_string(),
     }

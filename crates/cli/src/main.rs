@@ -36,6 +36,10 @@ use context::{Context, Env};
 use error::CliError;
 use process::ExitStatus;
 
+/// Faster than the allocator of libc for many small objects on several threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse_from(args::with_help_option(env::args_os()));
     let json = cli.common.json;

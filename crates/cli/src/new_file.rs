@@ -1,6 +1,6 @@
 //! Files that commands write. Existing files are not overwritten.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,28 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
         // Remove a partial file, so that it is not taken for a complete one.
         let _ = fs::remove_file(path);
         CliError::Write { path: path.into(), source }
+    })
+}
+
+/// Creates an empty file that only its owner can read.
+pub(crate) fn create_new(path: &Path) -> Result<File, CliError> {
+    let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    created.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => already_exists(path),
+        _ => CliError::Write { path: path.into(), source },
+    })
+}
+
+/// Copies a file to a path that must not exist yet. Only the owner can read the copy.
+pub(crate) fn copy_new(from: &Path, to: &Path) -> Result<(), CliError> {
+    let failed = |source| CliError::Write { path: to.into(), source };
+    let mut source = File::open(from).map_err(|source| CliError::Read { path: from.into(), source })?;
+    let mut file = create_new(to)?;
+    let copied = io::copy(&mut source, &mut file).and_then(|_| file.sync_all());
+    copied.map_err(|source| {
+        // Remove a partial file, so that it is not taken for a complete one.
+        let _ = fs::remove_file(to);
+        failed(source)
     })
 }
 

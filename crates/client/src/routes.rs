@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use api_types::{
     ApplyPolicy, ApplyWorkflow, Approval, Approvals, AuditedChanges, BackOutRequest, BackedOut, CreateKey,
     CreatedKey, DecisionRequest, DecisionResponse, Dispatch, DispatchStarted, Events, ExplainPolicy,
-    ExplainResult, Key, Keys, Me, Policy, PolicyApplied, PutTenant, ReasonRequest, Receipts, Run,
-    RunActionResponse, Runs, SendSignal, SignalResponse, StartRun, StartedRun, StopDispatch, Stopped, Tenant,
-    UndoPlan, Verification, Versions, Workers, Workflow, WorkflowDetail, Workflows,
+    ExplainResult, Key, Keys, Me, Policy, PolicyApplied, PutTenant, ReasonRequest, Receipts, RollbackRequest,
+    Run, RunActionResponse, Runs, SendSignal, SignalResponse, StartRun, StartedRun, StopDispatch, Stopped,
+    Tenant, UndoPlan, Verification, Versions, Workers, Workflow, WorkflowDetail, Workflows,
 };
-use domain::{ApprovalId, KeyId, RecordName, RunId, RunStatus, WorkflowName};
+use domain::{ApprovalId, KeyId, RecordName, RunId, RunStatus, StepId, WorkflowName};
 use reqwest::{Method, StatusCode};
 
 use crate::request::{ApiRequest, Reply};
@@ -95,12 +95,12 @@ impl Client {
         self.document(ApiRequest::repeatable(Method::DELETE, format!("/keys/{key}"))).await
     }
 
-    /// The workflows in use.
+    /// The applied workflows.
     pub async fn workflows(&self) -> Result<Workflows, ClientError> {
         self.document(ApiRequest::get("/workflows")).await
     }
 
-    /// A workflow in use, with its plan.
+    /// An applied workflow, with its plan.
     pub async fn workflow(&self, name: &WorkflowName) -> Result<WorkflowDetail, ClientError> {
         self.document(ApiRequest::get(format!("/workflows/{name}"))).await
     }
@@ -208,9 +208,15 @@ impl Client {
         self.change(run, "retry", reason).await
     }
 
-    /// Rolls back the effects of an unfinished run.
-    pub async fn roll_back(&self, run: &RunId, reason: &str) -> Result<RunActionResponse, ClientError> {
-        self.change(run, "rollback", reason).await
+    /// Rolls back the effects of an unfinished run, down to a step if one is given.
+    pub async fn roll_back(
+        &self,
+        run: &RunId,
+        reason: &str,
+        step: Option<&StepId>,
+    ) -> Result<RunActionResponse, ClientError> {
+        let request = RollbackRequest { reason: reason.to_owned(), step: step.cloned() };
+        self.document(ApiRequest::once(Method::POST, format!("/runs/{run}/rollback")).json(&request)?).await
     }
 
     async fn change(&self, run: &RunId, verb: &str, reason: &str) -> Result<RunActionResponse, ClientError> {

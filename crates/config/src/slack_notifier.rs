@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use domain::{Approval, Card};
-use engine::{Again, ApprovalNotifier, NotifyFailure};
+use engine::{ApprovalNotifier, NotifyFailure, RetryHint};
 use slack::{Slack, SlackError};
 
 pub struct SlackNotifier(pub Slack);
@@ -13,16 +13,16 @@ impl ApprovalNotifier for SlackNotifier {
         self.0.sync_card(approval, card).await.map_err(|error| NotifyFailure {
             approval: approval.id.clone(),
             why: engine::error_chain(&error),
-            again: again(&error.source),
+            retry: retry_hint(&error.source),
             so_far: error.so_far,
         })
     }
 }
 
-fn again(fault: &SlackError) -> Again {
+fn retry_hint(fault: &SlackError) -> RetryHint {
     match fault {
-        SlackError::RateLimited { retry_after } => Again::After(Some(*retry_after)),
-        fault if fault.is_retryable() => Again::After(None),
-        _ => Again::No,
+        SlackError::RateLimited { retry_after } => RetryHint::After(Some(*retry_after)),
+        fault if fault.is_retryable() => RetryHint::After(None),
+        _ => RetryHint::Never,
     }
 }

@@ -179,7 +179,7 @@ fn switch<S: Store>(user: &SessionUser<S>, dispatch: &DispatchState) -> Markup {
             }
             @if let Some(stop) = &dispatch.fleet {
                 (stopped(user, "any tenant", stop))
-                p.soft { "Only someone with access to the store can start dispatch for all tenants." }
+                p.soft { "Start dispatch for all tenants with `countersign dispatch start --all` on the store." }
             }
             @if user.has_role(Role::Admin) { div.verbs { (button(user, dispatch.tenant.is_some())) } }
         }
@@ -194,7 +194,7 @@ fn stopped<S: Store>(user: &SessionUser<S>, scope: &str, stop: &DispatchStop) ->
             (relative_time(*at, user.handle.now())) ": " (InlineText(reason))
         }
         @if let Some(since) = backout {
-            p { "Backout of running work since " (relative_time(*since, user.handle.now())) "." }
+            p { "Backout started " (relative_time(*since, user.handle.now())) "." }
         }
     }
 }

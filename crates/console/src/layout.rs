@@ -86,6 +86,8 @@ pub(crate) fn bounce(to: &str) -> Markup {
                 meta charset="utf-8";
                 meta http-equiv="refresh" content=(format!("0;url={}", local_path(to)));
                 title { "Countersign" }
+                // Without this, browsers request `/favicon.ico`.
+                link rel="icon" href="/static/mark.svg" type="image/svg+xml";
             }
             body { p { a href=(local_path(to)) { "Continue" } } }
         }

@@ -8,6 +8,7 @@
   const POLL_MS = 2000;
   const DEBOUNCE_MS = 150;
   const RETRY_MS = [1000, 2000, 5000, 10000];
+  const LEAVING_MS = 5000;
   const POLLING = "Updated every two seconds.";
 
   const live = () => document.getElementById("live");
@@ -33,9 +34,14 @@
     return fields.some((field) => field === document.activeElement || field.value !== field.defaultValue);
   };
 
+  // A page that is being left is not fetched: after a logout, the request would be refused. The page stays if the new
+  // address is a download.
+  let leaving = 0;
+  addEventListener("beforeunload", () => (leaving = Date.now()));
+
   const update = () => {
     planned = null;
-    if (document.hidden || !live()) return;
+    if (document.hidden || !live() || Date.now() - leaving < LEAVING_MS) return;
     missed = typing();
     if (missed) showState("Not updated while you type.");
     else htmx.trigger(document.body, "changed");

@@ -78,7 +78,7 @@ impl TestEnv {
 
     async fn show(&self) {
         let asked = self.engine.store().approvals(&self.run).await.unwrap().pop().unwrap();
-        self.engine.governance().show(&self.run, &asked.id).await.unwrap();
+        self.engine.governance().show(&self.run, &asked.id, asked.revision).await.unwrap();
     }
 
     fn press(&self, action: &str, user: &str) -> Callback {

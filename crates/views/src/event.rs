@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use crate::text::money;
 use crate::time::{in_seconds, rfc3339_millis, timestamp};
 
 /// `2026-11-15T03:35:23Z    3  assign: completed by worker-b (attempt 2)`.
@@ -93,6 +94,9 @@ pub(crate) fn body_text(event: &Event) -> String {
             let number = ordinal(*number);
             format!("attempt {number} failed: {}; retry at {}", reason(failure), timestamp(*not_before))
         }
+        EventBody::AttemptCharged { number, cost_microusd, .. } => {
+            format!("attempt {} cost {}", ordinal(*number), money(*cost_microusd))
+        }
         EventBody::StepFailed { failure, .. } => format!("failed permanently: {}", reason(failure)),
         EventBody::LeaseExpired { previous_worker, number, .. } => {
             format!(
@@ -110,8 +114,8 @@ pub(crate) fn body_text(event: &Event) -> String {
             };
             format!("effect {} starts, {allowed}", receipt.key)
         }
-        EventBody::ActionDenied { verdict, target, .. } => {
-            format!("policy denied the change of {target}: {}", because_of(verdict))
+        EventBody::ActionDenied { tool, verdict, target, .. } => {
+            format!("policy denied {tool} on {target}: {}", because_of(verdict))
         }
         other => external_text(by, other),
     }
@@ -183,6 +187,7 @@ fn external_text(by: &str, body: &EventBody) -> String {
         | EventBody::StepSucceeded { .. }
         | EventBody::StepRolledBack { .. }
         | EventBody::AttemptFailed { .. }
+        | EventBody::AttemptCharged { .. }
         | EventBody::StepFailed { .. }
         | EventBody::LeaseExpired { .. }
         | EventBody::OutcomeUnknown { .. } => String::new(),

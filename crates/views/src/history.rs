@@ -160,7 +160,17 @@ mod tests {
         let id = "a".parse().unwrap();
         let step = StepTransition { seq, id, from: StepStatus::Running, to };
         let by = Initiator::new(Cause::System, by);
-        Event { n: 0, at: Timestamp(0), by, seq, undo: false, run: None, step: Some(step), body }
+        Event {
+            n: 0,
+            at: Timestamp(0),
+            by,
+            seq,
+            undo: false,
+            run: None,
+            step: Some(step),
+            read_verdict: None,
+            body,
+        }
     }
 
     fn done(seq: StepSeq, by: &str) -> Event {

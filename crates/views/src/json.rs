@@ -7,6 +7,7 @@ use domain::{
     BlobRef, Digest, Failure, Fence, IdempotencyKey, Live, Payload, RecordName, RunId, RunStatus, StepId,
     StepRecord, StepSeq, StepStatus, TenantId, WorkerId, WorkflowName,
 };
+use evidence::SealStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -16,7 +17,7 @@ use crate::time::rfc3339_millis;
 use super::canceled::canceled;
 use super::history::{AttemptStatus, History, StepAttempt};
 use super::text::{numbered, tool};
-use super::{RunSnapshot, compensation, waiting};
+use super::{RunSnapshot, StepCharge, compensation, waiting};
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -200,7 +201,7 @@ pub struct NextActionDocument {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Chain)]
 pub struct ChainDocument {
-    /// Whether every event is unaltered.
+    /// Whether every event is unaltered, and an ended run has the content of its signed bundle.
     pub verified: bool,
     /// The number of events of a verified chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -209,9 +210,13 @@ pub struct ChainDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub head: Option<Digest>,
-    /// The error, if the chain does not verify.
+    /// The error, if the chain does not verify, or the run was altered after sealing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// How an ended run compares with its signed bundle: `matches`, `unverified` (the content is the same, but the
+    /// server cannot verify the signature) or `altered`. Missing if there is no bundle, or it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<String>,
 }
 
 pub fn run_json(snapshot: &RunSnapshot) -> Value {
@@ -244,21 +249,20 @@ pub fn run_document(snapshot: &RunSnapshot) -> RunDocument {
 }
 
 fn costs(snapshot: &RunSnapshot) -> Vec<CostDocument> {
-    let paid = snapshot.view.steps.iter().filter(|step| step.cost_microusd > 0 || step.usage.is_some());
-    let named = paid.filter_map(|paid| Some((snapshot.view.plan().step(paid.seq)?.id.clone(), paid)));
-    named
-        .map(|(step, paid)| CostDocument {
-            step,
-            undo: paid.undo,
-            microusd: paid.cost_microusd,
-            usage: paid.usage.clone().map(|usage| UsageDocument {
+    let named = |cost: StepCharge<'_>| {
+        Some(CostDocument {
+            step: snapshot.view.plan().step(cost.seq)?.id.clone(),
+            undo: cost.undo,
+            microusd: cost.microusd,
+            usage: cost.usage.cloned().map(|usage| UsageDocument {
                 provider: usage.provider,
                 model: usage.model,
                 input_tokens: usage.input_tokens,
                 output_tokens: usage.output_tokens,
             }),
         })
-        .collect()
+    };
+    snapshot.charges().into_iter().filter_map(named).collect()
 }
 
 fn steps(snapshot: &RunSnapshot) -> Vec<StepDocument> {
@@ -326,10 +330,19 @@ fn wait(snapshot: &RunSnapshot) -> Option<WaitDocument> {
 
 fn chain(snapshot: &RunSnapshot) -> ChainDocument {
     let events = snapshot.view.events.as_ref();
+    let altered = snapshot.altered();
+    let altered_error =
+        |what| format!("the run was altered after sealing: {what} differs from the signed bundle");
+    let evidence = snapshot.seal.map(|seal| match seal {
+        SealStatus::Matches => "matches",
+        SealStatus::Unverified => "unverified",
+        SealStatus::Altered { .. } => "altered",
+    });
     ChainDocument {
-        verified: events.is_ok(),
+        verified: events.is_ok() && altered.is_none(),
         events: events.ok().map(Vec::len),
         head: events.ok().map(|_| snapshot.view.record.head),
-        error: events.err().map(ToString::to_string),
+        error: events.err().map(ToString::to_string).or_else(|| altered.map(altered_error)),
+        evidence: evidence.map(str::to_owned),
     }
 }

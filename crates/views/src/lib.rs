@@ -9,7 +9,6 @@ mod event;
 pub mod hint;
 mod history;
 mod json;
-mod refusal;
 pub mod table;
 mod text;
 pub mod time;
@@ -21,8 +20,9 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
-use domain::{Approval, Receipt, RunId, RunKey, Timestamp};
+use domain::{Approval, ModelUsage, Receipt, RunId, RunKey, StepSeq, Timestamp};
 use engine::{DispatchState, Engine, EngineError, RunView, TenantHandle};
+use evidence::{PublicKey, SealStatus};
 use store::Store;
 
 use crate::hint::Hints;
@@ -34,9 +34,18 @@ pub use json::{
     AttemptDocument, CanceledDocument, ChainDocument, CompensationDocument, CostDocument, LeaseDocument,
     NextActionDocument, RunDocument, StepDocument, UsageDocument, WaitDocument, run_document, run_json,
 };
-pub use refusal::refusal_in_words;
 pub use text::{counted, document_text, money, run_text, steps_table, tool};
 pub use waiting::{NextAction, Waiting, waiting};
+
+/// The cost of a step that ended, or of a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepCharge<'a> {
+    pub seq: StepSeq,
+    /// Whether it is a cost of the rollback of the step.
+    pub undo: bool,
+    pub microusd: u64,
+    pub usage: Option<&'a ModelUsage>,
+}
 
 /// A run at one point in time.
 pub struct RunSnapshot {
@@ -47,6 +56,8 @@ pub struct RunSnapshot {
     /// The dispatch switch; running for a finished run.
     pub dispatch: DispatchState,
     pub now: Timestamp,
+    /// How an ended run compares with its signed bundle, if the caller compared them.
+    pub seal: Option<SealStatus>,
     /// Renders the commands that the user can run next.
     pub hints: Hints,
 }
@@ -61,7 +72,7 @@ impl RunSnapshot {
         let over = view.record.status.is_terminal();
         let dispatch =
             if over { DispatchState::default() } else { engine.operations().dispatch(&run.tenant).await? };
-        Ok(Self { view, open, dispatch, now: engine.now(), hints })
+        Ok(Self { view, open, dispatch, now: engine.now(), seal: None, hints })
     }
 
     /// Loads a run of the tenant of `handle`.
@@ -77,7 +88,45 @@ impl RunSnapshot {
         };
         let over = view.record.status.is_terminal();
         let dispatch = if over { DispatchState::default() } else { handle.dispatch().await? };
-        Ok(Self { view, open, dispatch, now: handle.now(), hints })
+        Ok(Self { view, open, dispatch, now: handle.now(), seal: None, hints })
+    }
+
+    /// Loads a run like [`Self::load_for`], and compares an ended run with its signed bundle.
+    pub async fn load_compared<S: Store>(
+        handle: &TenantHandle<S>,
+        run: &RunId,
+        hints: Hints,
+        key: Option<&PublicKey>,
+    ) -> Result<Self, EngineError> {
+        let snapshot = Self::load_for(handle, run, hints).await?;
+        let seal = handle.seal_status(&snapshot.view, key).await;
+        Ok(Self { seal, ..snapshot })
+    }
+
+    /// What differs from the signed bundle.
+    pub fn altered(&self) -> Option<&'static str> {
+        match self.seal {
+            Some(SealStatus::Altered { what }) => Some(what),
+            Some(SealStatus::Matches | SealStatus::Unverified) | None => None,
+        }
+    }
+
+    /// What the run cost: a line for each step that ended, and one for each failed attempt.
+    pub fn charges(&self) -> Vec<StepCharge<'_>> {
+        let ended = self.view.steps.iter().map(|step| StepCharge {
+            seq: step.seq,
+            undo: step.undo,
+            microusd: step.cost_microusd,
+            usage: step.usage.as_ref(),
+        });
+        let failed = self.view.events.as_deref().unwrap_or_default().iter().filter_map(|event| {
+            let domain::EventBody::AttemptCharged { cost_microusd, usage, .. } = &event.body else {
+                return None;
+            };
+            let (seq, undo) = (event.seq, event.undo);
+            Some(StepCharge { seq, undo, microusd: *cost_microusd, usage: usage.as_ref() })
+        });
+        ended.chain(failed).filter(|cost| cost.microusd > 0 || cost.usage.is_some()).collect()
     }
 
     /// The latest approval.

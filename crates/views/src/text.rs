@@ -151,7 +151,11 @@ fn chain(chain: &ChainDocument) -> String {
     match &chain.error {
         None => {
             let events = counted(chain.events.unwrap_or_default(), "event");
-            format!("chain     {events}, verified")
+            let evidence = if chain.evidence.is_some() { ", same as in the signed bundle" } else { "" };
+            format!("chain     {events}, verified{evidence}")
+        }
+        Some(fault) if chain.events.is_some() => {
+            format!("chain     ALTERED: {fault}; `countersign bundle get` returns the bundle")
         }
         Some(fault) => format!(
             "chain     BROKEN: {fault}; attempts and workers are not shown, because they cannot be verified"

@@ -74,7 +74,7 @@ pub fn waiting(snapshot: &RunSnapshot) -> Option<Waiting> {
 fn requests(record: &RunRecord) -> String {
     let sentence = |what: &str, request: &OperatorRequest| {
         format!(
-            " {} requested at {} to {what}; this happens when the current step allows it.",
+            " {} requested at {} to {what}; this applies after the current step.",
             request.by,
             timestamp(request.at)
         )
@@ -344,8 +344,10 @@ fn history(approval: &Approval) -> impl Iterator<Item = String> {
 fn unsafe_retry(class: EffectClass) -> &'static str {
     match class {
         EffectClass::Opaque => "The workflow declares no way to detect a duplicate.",
-        EffectClass::ReadOnly | EffectClass::NativeKey | EffectClass::CompareAndSet | EffectClass::LookUp => {
-            "The retries of the workflow are exhausted, or another retry is not safe."
-        }
+        EffectClass::Pure
+        | EffectClass::ReadOnly
+        | EffectClass::NativeKey
+        | EffectClass::CompareAndSet
+        | EffectClass::LookUp => "The retries of the workflow are exhausted, or another retry is not safe.",
     }
 }

@@ -60,6 +60,9 @@ pub enum Kind {
     /// The outcome of an effect is unknown.
     #[strum(serialize = "countersign.step.outcome_unknown")]
     OutcomeUnknown,
+    /// A failed or discarded attempt had a cost.
+    #[strum(serialize = "countersign.step.charged")]
+    StepCharged,
     /// The effect of a step was rolled back.
     #[strum(serialize = "countersign.step.rolled_back")]
     StepRolledBack,
@@ -138,6 +141,7 @@ fn body_kind(event: &Event) -> Kind {
         EventBody::RunAdmitted { .. } => Kind::SessionCreated,
         EventBody::StepSucceeded { .. } => Kind::StepOutput,
         EventBody::AttemptFailed { .. } | EventBody::StepFailed { .. } => Kind::StepFailed,
+        EventBody::AttemptCharged { .. } => Kind::StepCharged,
         EventBody::LeaseExpired { .. } => Kind::SessionAssigned,
         EventBody::OutcomeUnknown { .. } => Kind::OutcomeUnknown,
         EventBody::WaitOpened { .. } => Kind::WaitOpened,

@@ -86,6 +86,7 @@ mod tests {
                 { "type": "section", "text": plain("Why\n• a &amp; b") },
                 { "type": "actions", "elements": [{ "text": plain("Approve") }, { "text": plain("Reject…") }] },
             ]),
+            metadata: json!(null),
             edits: 0,
         };
         assert_eq!(

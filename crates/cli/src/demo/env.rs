@@ -30,7 +30,7 @@ use super::phone_service::PhoneService;
 
 /// The lease of the workers; short, so that the take-over happens soon.
 pub(super) const LEASE: &str = "2s";
-const HEARTBEAT: &str = "500ms";
+const RENEW_EVERY: &str = "500ms";
 
 /// Every wait takes two or three seconds, more on a busy machine.
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -107,7 +107,7 @@ impl DemoEnv {
         let child = Command::new(&self.program)
             .arg("--store")
             .arg(&self.context.store)
-            .args(["worker", "--name", name, "--lease", LEASE, "--heartbeat", HEARTBEAT])
+            .args(["worker", "--name", name, "--lease", LEASE, "--renew-every", RENEW_EVERY])
             .args(["--allow-host", &self.phone_service.address().to_string(), "--config"])
             .arg(&self.config)
             .envs(CREDENTIALS)

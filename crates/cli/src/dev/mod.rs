@@ -305,7 +305,7 @@ async fn repost_approvals<S: Store>(engine: &Engine<S>, context: &Context) -> Re
             // No message has this position, so that no current message is taken for the card.
             let gone = Card { message: "C0APPROVALS/1.0".to_owned(), revision: 0, ..card.clone() };
             engine.store().put_card(tenant, &approval.id, gone, Some(card)).await?;
-            engine.governance().show(&approval.run, &approval.id).await?;
+            engine.governance().show(&approval.run, &approval.id, approval.revision).await?;
         }
     }
     Ok(())

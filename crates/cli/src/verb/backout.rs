@@ -95,7 +95,7 @@ async fn back_out_all_on<S: Store>(
     context: &Context,
 ) -> Result<BackedOut, CliError> {
     if !args.yes {
-        return Ok(BackedOut::dry_run(engine.operations().under_way(&DispatchScope::All).await?));
+        return Ok(BackedOut::dry_run(engine.operations().count_active_runs(&DispatchScope::All).await?));
     }
     let mut status_line = StatusLine::new(context);
     let show = |result: &Backout| status_line.set(&progress(&(*result).into()));

@@ -35,7 +35,7 @@ not included; see docs/cost.md.";
 pub(crate) struct Args {
     /// The run [default: all runs]
     run: Option<RunName>,
-    /// Only runs started at or after this time: 2026-11-15T08:00:00Z, or an age such as 2h
+    /// Only runs started at or after this time: 2026-11-15T08:00:00Z, or a duration before now, such as 2h
     #[arg(long, value_name = "TIME", default_value = "30d", conflicts_with = "run")]
     since: TimeArg,
     /// Only runs started before this time

@@ -14,6 +14,7 @@ mod profile;
 mod queue;
 mod run;
 mod serve;
+mod store;
 mod tenant;
 mod worker;
 mod workflow;
@@ -63,6 +64,9 @@ pub(crate) enum Command {
     /// Inspect and redrive dead-letter messages
     #[command(subcommand)]
     Queue(queue::Verb),
+    /// Back up and restore the embedded store
+    #[command(subcommand)]
+    Store(store::Verb),
     Demo(demo::Args),
     Dev(dev::Args),
     Completions(completions::Args),
@@ -96,6 +100,7 @@ pub(crate) async fn run(
         Command::Whoami(args) => key::whoami(&args, context).await,
         Command::Profile(verb) => profile::run(verb, context),
         Command::Queue(verb) => queue::run(&verb, context).await,
+        Command::Store(verb) => store::run(&verb, context).await,
         Command::Demo(args) => demo::run(args, context).await,
         Command::Dev(args) => dev::run(args, context).await,
         Command::Completions(args) => completions::run(&args, cli, context),

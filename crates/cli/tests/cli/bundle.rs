@@ -7,7 +7,7 @@ use crate::http_stub::HttpStub;
 use crate::test_env::TestEnv;
 
 /// A finished run with a reversible effect and an approved one.
-fn finished(env: &TestEnv, stub: &HttpStub) -> String {
+pub(crate) fn finished(env: &TestEnv, stub: &HttpStub) -> String {
     let address = stub.address();
     let run = env.start(&format!(
         "workflow: account
@@ -180,7 +180,7 @@ fn bundle_show_lists_steps_approvals_and_undo() {
         .prints("bob approved at ")
         .prints(": fine")
         .prints(&format!("`run undo {run}`, as the workflow defines"))
-        .prints("not defined by its receipt or the workflow");
+        .prints("impossible: a POST without a `rollback` in the workflow cannot be taken back");
     assert!(!shown.out.contains("secret-value"), "a bundle contains no values: {shown:?}");
     let page = std::fs::read_to_string(env.path("page.html")).unwrap();
     assert!(page.contains(&run) && page.starts_with("<!DOCTYPE html>"));

@@ -25,7 +25,7 @@ fn valid_workflow_is_summarized() {
     let answer =
         env.run("workflow check good.yaml").expect(0).prints("good.yaml: workflow good, version 2, 2 steps");
     let rows: Vec<Vec<&str>> = answer.out.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert!(rows.contains(&vec!["1", "shape", "transform", "read_only", "trigger"]), "{rows:?}");
+    assert!(rows.contains(&vec!["1", "shape", "transform", "pure", "trigger"]), "{rows:?}");
     assert!(rows.contains(&vec!["2", "post", "http.request", "opaque", "shape"]), "{rows:?}");
 }
 

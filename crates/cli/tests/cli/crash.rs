@@ -8,7 +8,7 @@ fn killed_worker_loses_and_repeats_nothing() {
     for point in ["0:before", "2:after", "4:after", "6:before", "7:after"] {
         let (env, stub) = (TestEnv::new(), HttpStub::open());
         let address = stub.address();
-        let post = format!("{{ method: POST, url: 'http://{address}/notes', effect: native_key }}");
+        let post = format!("{{ method: PUT, url: 'http://{address}/notes', effect: native_key }}");
         let run = env.start(&format!(
             "{{workflow: w, version: 1, environment: dev, steps: [{{id: a, tool: http.request, with: {post}}}, \
              {{id: b, tool: transform, with: {{value: 1}}}}]}}"

@@ -14,7 +14,7 @@ pub(crate) fn slow_then_quick(address: &str) -> String {
 version: 1
 environment: dev
 steps:
-  - {{ id: slow, tool: http.request, with: {{ method: POST, url: 'http://{address}/slow', effect: native_key }} }}
+  - {{ id: slow, tool: http.request, with: {{ method: PUT, url: 'http://{address}/slow', effect: native_key }} }}
   - {{ id: quick, tool: transform, with: {{ value: 1 }} }}
 "
     )

@@ -15,6 +15,8 @@ mod dispatch;
 #[cfg(test)]
 mod drain;
 #[cfg(test)]
+mod forged;
+#[cfg(test)]
 mod http_stub;
 #[cfg(test)]
 mod inbox;

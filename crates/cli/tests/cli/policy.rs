@@ -99,7 +99,7 @@ fn explain_names_rule_file_and_line() {
     let answer = env.run_with("policy explain workflow.yaml --input", input).expect(0);
     let answer = answer
         .prints("the default policy; tenant default has applied none")
-        .prints("no external effect; policy is not evaluated")
+        .prints("contacts no external system; policy is not evaluated")
         .prints("needs approval by one person")
         .prints("target   example.com/ops")
         .prints("reason   prod-write: changes in production need approval (approval.rego:8)")

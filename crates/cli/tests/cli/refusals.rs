@@ -82,7 +82,7 @@ fn invalid_arguments_are_refused() {
         ("run list --tenant a/b".to_owned(), "tenant id contains '/'"),
         ("run start workflow.yaml --key a#b".to_owned(), "idempotency key contains '#'"),
         ("worker --lease 5".to_owned(), "write a whole number and a unit"),
-        ("worker --lease 1s --heartbeat 1s".to_owned(), "at most half of --lease"),
+        ("worker --lease 1s --renew-every 1s".to_owned(), "at most half of --lease"),
         ("worker --concurrency 0".to_owned(), "--concurrency"),
         ("worker --allow-host *.internal".to_owned(), "is a pattern; write the full name of each host"),
     ] {

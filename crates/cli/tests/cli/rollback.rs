@@ -16,7 +16,7 @@ steps:
     rollback:
       tool: http.request
       with: {{ method: POST, url: 'http://{address}/accounts/1/close', effect: native_key }}
-  - {{ id: mail, tool: http.request, with: {{ method: POST, url: 'http://{address}/mails', effect: native_key }} }}
+  - {{ id: mail, tool: http.request, with: {{ method: PUT, url: 'http://{address}/mails', effect: native_key }} }}
   - {{ id: wait, tool: wait.event, with: {{ event: never.comes }} }}
 "
     )
@@ -32,7 +32,7 @@ fn rolled_back_run_lists_every_effect() {
     env.work(&allowed);
 
     let asked: Vec<String> = stub.requests().into_iter().map(|request| request.line).collect();
-    assert_eq!(asked, ["POST /accounts", "POST /mails", "POST /accounts/1/close"]);
+    assert_eq!(asked, ["POST /accounts", "PUT /mails", "POST /accounts/1/close"]);
     let shown = env.run(&format!("run show {run}")).expect(0).prints("canceled after");
     let log: Vec<&str> = shown.out.lines().skip_while(|line| *line != "effects").skip(2).take(2).collect();
     assert!(log[0].contains("mail  in effect; the workflow has no rollback"), "{log:?}");
@@ -81,4 +81,35 @@ fn rollback_without_effects_is_refused() {
         .expect(1)
         .prints("no finished step")
         .prints("help: use `run cancel`");
+}
+
+#[test]
+fn rollback_down_to_a_step_keeps_earlier_effects() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let address = stub.address();
+    let step = |id: &str| {
+        format!(
+            "  - id: {id}
+    tool: http.request
+    with: {{ method: POST, url: 'http://{address}/{id}', effect: native_key }}
+    rollback: {{ tool: http.request, with: {{ method: POST, url: 'http://{address}/{id}/undo', effect: native_key }} }}
+"
+        )
+    };
+    let steps: String = ["one", "two", "three"].map(step).concat();
+    let run = env.start(&format!(
+        "workflow: w\nversion: 1\nenvironment: dev\nsteps:\n{steps}  - {{ id: wait, tool: wait.event, with: {{ event: never.comes }} }}\n"
+    ));
+    let allowed = format!("--allow-host {address}");
+    env.work(&allowed);
+    env.run(&format!("run rollback {run} --step four")).expect(1).prints("a step of the workflow");
+    env.run(&format!("run rollback {run} --step two")).expect(0).prints("starting with step three");
+    env.work(&allowed);
+
+    let asked: Vec<String> = stub.requests().into_iter().map(|request| request.line).collect();
+    assert_eq!(asked[3..], ["POST /three/undo", "POST /two/undo"]);
+    let effects = env.show(&run)["compensation"].clone();
+    let status = |number: usize| effects[number]["status"].as_str().unwrap().to_owned();
+    assert_eq!([status(0), status(1), status(2)], ["rolled_back", "rolled_back", "reversible"]);
+    env.run(&format!("bundle get {run}")).expect(0);
 }

@@ -117,7 +117,8 @@ fn run_start_is_idempotent_per_key() {
     let again = env.run_on(&format!("{start} - --json"), br#"{ "a" : 1 }"#).expect(0).json();
     assert_eq!((&first["new"], &again["new"]), (&true.into(), &false.into()));
     assert_eq!(first["run"], again["run"]);
-    env.run(&format!("{start} @one.json")).expect(0).prints("already started");
+    env.run(&format!("{start} @one.json")).expect(0).prints("already started").prints("key INC-7");
+    assert_eq!((&first["key"], &again["key"]), (&"INC-7".into(), &"INC-7".into()));
     env.run_with(start, r#"{"a":2}"#).expect(1).prints("[IDEMPOTENCY_CONFLICT]").prints("use another --key");
     let error = env.run(&format!("{start} 2 --json")).expect(1).error();
     assert_eq!(error["code"], "IDEMPOTENCY_CONFLICT");

@@ -313,7 +313,7 @@ fn tenant_commands_work_through_a_server() {
 fn policy_commands_work_through_a_server() {
     let (env, _server) = acme();
     env.run("policy show --dir policy --profile eve").expect(0).prints("tenant acme has applied none");
-    let post = "{id: post, tool: http.request, with: {method: POST, url: 'https://example.com/', effect: native_key}}";
+    let post = "{id: post, tool: http.request, with: {method: PUT, url: 'https://example.com/', effect: native_key}}";
     env.write("post.yaml", format!("{{workflow: post, version: 1, environment: dev, steps: [{post}]}}"));
     let explained = env.run("policy explain post.yaml --profile eve").expect(0);
     explained.prints("non-prod-write").prints("the default policy");

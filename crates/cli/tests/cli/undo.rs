@@ -14,7 +14,7 @@ steps:
     tool: http.request
     with: {{ method: POST, url: 'http://{address}/one', effect: native_key }}
     rollback: {{ tool: http.request, with: {{ method: PUT, url: 'http://{address}/no-one', effect: native_key }} }}
-  - {{ id: mail, tool: http.request, with: {{ method: POST, url: 'http://{address}/mails', effect: native_key }} }}
+  - {{ id: mail, tool: http.request, with: {{ method: PUT, url: 'http://{address}/mails', effect: native_key }} }}
   - id: two
     tool: http.request
     with: {{ method: POST, url: 'http://{address}/two', effect: native_key }}
@@ -54,7 +54,7 @@ fn undo_reverts_effects_newest_first() {
     again.prints(&format!("follow it with: countersign run watch {undo}")).prints("mail on ");
     env.work(&allowed);
     assert_eq!(env.show(&undo)["status"], "succeeded");
-    assert_eq!(requests(&stub), ["POST /one", "POST /mails", "POST /two", "PUT /no-two", "PUT /no-one"]);
+    assert_eq!(requests(&stub), ["POST /one", "PUT /mails", "POST /two", "PUT /no-two", "PUT /no-one"]);
     env.run(&format!("bundle get {undo}")).expect(0);
     env.run(&format!("bundle verify {undo}.bundle")).expect(0).prints("undo-account");
 }
@@ -84,7 +84,7 @@ fn irreversible_effect_is_named() {
     let (env, stub) = (TestEnv::new(), HttpStub::open());
     let address = stub.address();
     let run = env.start(&format!(
-        "{{workflow: w, version: 1, environment: dev, steps: [{{id: mail, tool: http.request, with: {{method: POST, url: 'http://{address}/mails', effect: native_key}}}}]}}"
+        "{{workflow: w, version: 1, environment: dev, steps: [{{id: mail, tool: http.request, with: {{method: PUT, url: 'http://{address}/mails', effect: native_key}}}}]}}"
     ));
     env.work(&format!("--allow-host {address}"));
     env.run(&format!("run undo {run}"))

@@ -141,7 +141,7 @@ fn buttons<S>(user: &SessionUser<S>, approval: &Approval, tenant: &Tenant) -> Ma
             } @else if let Err(refusal) = may_approve(approval, person, tenant) {
                 p { (refusal) "." }
             } @else if approval.votes.iter().any(|vote| vote.person == *person) {
-                p { "You have decided. Another approver must decide, too." }
+                p { "You have decided. One more approval is required." }
             } @else {
                 div.answers { (approve(user, approval)) (reject(user, approval)) }
             }
@@ -156,7 +156,7 @@ fn approve<S>(user: &SessionUser<S>, approval: &Approval) -> Markup {
             label for="approve-reason" { "Reason (optional)" }
             input #approve-reason name="reason" type="text" maxlength=(REASON_CHARS_MAX) autocomplete="off";
             @if let Some(warning) = card::warning(approval) {
-                label.check { input name="sure" type="checkbox" value="yes" required; " " (warning) " I am sure." }
+                label.check { input name="sure" type="checkbox" value="yes" required; " " (warning) " I confirm this action." }
             }
             button.primary type="submit" name="answer" value="approve" { "Approve" }
         }

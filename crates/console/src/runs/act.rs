@@ -47,7 +47,9 @@ impl RunAction {
 
     fn explanation(self, view: &RunView) -> &'static str {
         match self {
-            Self::Cancel => "The run stops. Its completed effects remain.",
+            Self::Cancel => {
+                "The run ends. A running step finishes first, and its effect is rolled back if the step declares a rollback. Earlier effects remain."
+            }
             Self::Pause => "The run pauses after the current step, until it is resumed.",
             Self::Resume if view.record.live.open().is_some() => {
                 "The step is attempted again. If its effect already happened, it happens twice."
@@ -122,7 +124,7 @@ async fn perform<S: Store>(
         RunAction::Cancel => handle.cancel(run, reason).await.map(|_| ()),
         RunAction::Pause => handle.pause(run, reason).await.map(|_| ()),
         RunAction::Resume => handle.resume(run, reason).await,
-        RunAction::RollBack => handle.roll_back(run, reason).await.map(|_| ()),
+        RunAction::RollBack => handle.roll_back(run, reason, None).await.map(|_| ()),
     }
 }
 

@@ -83,7 +83,7 @@ fn verdict_of(event: &Event) -> Option<(&Verdict, String)> {
         EventBody::ApprovalRequested { verdict: Some(verdict), .. } => {
             Some((verdict, "before the approval request".to_owned()))
         }
-        _ => None,
+        _ => event.read_verdict.as_ref().map(|verdict| (verdict, "a read".to_owned())),
     }
 }
 
@@ -157,15 +157,14 @@ fn outcome(receipt: &Receipt, run: &RunId) -> Markup {
 
 pub(super) fn costs(snapshot: &RunSnapshot) -> Markup {
     let plan = snapshot.view.plan();
-    let paid: Vec<_> =
-        snapshot.view.steps.iter().filter(|step| step.cost_microusd > 0 || step.usage.is_some()).collect();
+    let paid = snapshot.charges();
     let table = html! {
         table.cards {
             thead { tr { th scope="col" { "Step" } th scope="col" { "Cost" } th scope="col" { "Usage" } } }
             tbody { @for record in &paid { tr {
                 td data-label="Step" { @if let Some(step) = plan.step(record.seq) { (step.id) } @if record.undo { " (rollback)" } }
-                td.number data-label="Cost" { (money(record.cost_microusd)) }
-                td data-label="Usage" { @if let Some(usage) = &record.usage { (used(usage)) } }
+                td.number data-label="Cost" { (money(record.microusd)) }
+                td data-label="Usage" { @if let Some(usage) = record.usage { (used(usage)) } }
             } } }
         }
     };

@@ -33,10 +33,16 @@ pub(super) async fn render<S: Store>(
     run: &RunId,
     refused: Option<ApiError>,
 ) -> Result<Response, PageError> {
-    let snapshot = RunSnapshot::load_for(&user.handle, run, Hints::plain()).await?;
+    let snapshot = RunSnapshot::load_compared(&user.handle, run, Hints::plain(), None).await?;
     let receipts = receipts(&user, &snapshot).await?;
     let record = &snapshot.view.record;
     let live = html! {
+        @if let Some(what) = snapshot.altered() {
+            div.notice role="alert" {
+                p { strong { "The run was altered after sealing: " (what) " differs from the signed bundle." } }
+                p { "The bundle on the evidence page is the record of the run." }
+            }
+        }
         (summary(&snapshot))
         (why(&user, &snapshot))
         section aria-labelledby="timeline" { h2 #timeline { "Timeline" } (timeline::render(&snapshot)) }

@@ -121,12 +121,12 @@ fn outcome<S: Store>(
     user: &SessionUser<S>,
     plan: &Plan,
     form: &DryRunForm,
-    DryRun { counting, steps, rollbacks }: &DryRun,
+    DryRun { tenant_policy, steps, rollbacks }: &DryRun,
 ) -> Markup {
     let selected = |step: &StepId| form.step.is_empty() || step.as_str() == form.step;
     html! {
         h3 { "Result" }
-        (policy(user, counting))
+        (policy(user, tenant_policy))
         table.cards {
             thead { tr {
                 th scope="col" { "Step" } th scope="col" { "Result" } th scope="col" { "Rule" } th scope="col" { "Source" }
@@ -153,12 +153,12 @@ fn row(step: &str, step_forecast: &StepForecast) -> Markup {
 }
 
 /// The policy that was evaluated.
-fn policy<S: Store>(user: &SessionUser<S>, counting: &TenantPolicy) -> Markup {
-    let hash = counting.hash();
+fn policy<S: Store>(user: &SessionUser<S>, tenant_policy: &TenantPolicy) -> Markup {
+    let hash = tenant_policy.hash();
     html! {
         p.soft {
             "Policy " code title=(hash) { (hash.short()) }
-            @match (&counting.tenant.policy, &counting.tenant.policy_changed) {
+            @match (&tenant_policy.tenant.policy, &tenant_policy.tenant.policy_changed) {
                 (None, _) => ", the built-in policy.",
                 (Some(_), Some(changed)) => {
                     ", applied by " (InlineText(&changed.by.id)) " " (relative_time(changed.at, user.handle.now())) "."
@@ -199,16 +199,16 @@ fn matched_rules(step_forecast: &StepForecast) -> Vec<(&str, &'static str)> {
 fn forecast(step_forecast: &StepForecast) -> Markup {
     html! {
         @match step_forecast {
-            StepForecast::NoEffect => "No external effect; policy is not evaluated.",
-            StepForecast::Waits => "Waits for an event; policy is not evaluated.",
-            StepForecast::Asks(requirement) => { (ruling(&Ruling::NeedsApproval(requirement.clone()))) ": the workflow requests approval." }
-            StepForecast::Reads(missing) => {
+            StepForecast::NoEffect => "Contacts no external system; policy is not evaluated.",
+            StepForecast::WaitsForEvent => "Waits for an event; policy is not evaluated.",
+            StepForecast::RequiresApproval(requirement) => { (ruling(&Ruling::NeedsApproval(requirement.clone()))) ": the workflow requests approval." }
+            StepForecast::MissingOutputs(missing) => {
                 "Unknown: it reads the output of "
                 (missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")) "."
             }
-            StepForecast::Unbound(why) => { "Unknown: " (InlineText(why)) }
+            StepForecast::InvalidExpression(why) => { "Unknown: " (InlineText(why)) }
             StepForecast::Refused(why) => { "Fails before policy is evaluated: " (InlineText(why)) }
-            StepForecast::OutOfTime => "Unknown: the time limit of the dry run was reached.",
+            StepForecast::TimedOut => "Unknown: the time limit of the dry run was reached.",
             StepForecast::Evaluated(evaluated) => (evaluated_action(evaluated)),
         }
     }

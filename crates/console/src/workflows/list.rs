@@ -15,7 +15,7 @@ pub(crate) async fn list<S: Store>(user: SessionUser<S>) -> Result<Html<String>,
     let now = user.handle.now();
     let live = html! {
         @if applied.is_empty() {
-            p.soft { "No workflows in use. Apply one with " code { "countersign workflow apply FILE" } "." }
+            p.soft { "No workflows applied. Apply one with " code { "countersign workflow apply FILE" } "." }
         } @else {
             table.cards {
                 thead { tr {

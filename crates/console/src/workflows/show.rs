@@ -28,12 +28,12 @@ pub(super) struct WorkflowVersion {
     pub(super) plan: Arc<CompiledPlan>,
     /// Newest first.
     versions: Vec<AppliedWorkflow>,
-    /// The version in use.
+    /// The current version.
     newest: u32,
 }
 
 impl WorkflowVersion {
-    /// The version in the path; the version in use if the path has none.
+    /// The version in the path; the current version if the path has none.
     async fn find<S: Store>(
         user: &SessionUser<S>,
         name: &str,
@@ -88,7 +88,7 @@ pub(crate) async fn show_version<S: Store>(
     render(&user, &shown, &FormResult::None)
 }
 
-/// A dry run of the version in use.
+/// A dry run of the current version.
 pub(crate) async fn dry_run_form<S: Store>(
     PathParams(name): PathParams<String>,
     SessionForm { user, form }: SessionForm<S, DryRunForm>,
@@ -115,7 +115,7 @@ async fn render_dry_run<S: Store>(
     render(user, shown, &FormResult::DryRun(form, Box::new(dry_run)))
 }
 
-/// Starts a run of the version in use and redirects to it. While the run is queued it has no page, so this page is shown.
+/// Starts a run of the current version and redirects to it. While the run is queued it has no page, so this page is shown.
 pub(crate) async fn start<S: Store>(
     PathParams(name): PathParams<String>,
     SessionForm { mut user, form }: SessionForm<S, StartForm>,
@@ -174,7 +174,7 @@ fn render<S: Store>(
     let head = html! {
         h1 { (workflow) " " span.soft { "v" (version) } }
         @if !shown.is_in_use() {
-            p { "An earlier version. " a href={ "/workflows/" (workflow) } { "Version " (shown.newest) } " is in use." }
+            p { "An earlier version. " a href={ "/workflows/" (workflow) } { "Version " (shown.newest) } " is the current version." }
         }
         (about(user, shown, plan))
     };
@@ -220,7 +220,7 @@ fn versions<S: Store>(user: &SessionUser<S>, shown: &WorkflowVersion) -> Markup 
                 tbody { @for applied in &shown.versions { tr {
                     td data-label="Version" {
                         a href=(version_address(applied)) aria-current=[is_current_page(applied, shown)] { (applied.version) }
-                        @if applied.version == shown.newest { " " span.soft { "in use" } }
+                        @if applied.version == shown.newest { " " span.soft { "current" } }
                     }
                     td data-label="Applied" { (relative_time(applied.at, user.handle.now())) }
                     td data-label="By" { (InlineText(&applied.by.id)) }
@@ -247,7 +247,7 @@ fn about<S: Store>(user: &SessionUser<S>, shown: &WorkflowVersion, plan: &Plan) 
     let author = plan.author.as_ref().map_or("unknown".to_owned(), ToString::to_string);
     facts(&[
         (
-            if shown.is_in_use() { "Version in use" } else { "Version" },
+            if shown.is_in_use() { "Current version" } else { "Version" },
             html! { (applied.version) ", applied " (relative_time(applied.at, user.handle.now())) " by " (InlineText(&applied.by.id)) },
         ),
         ("Plan", html! { code title=(applied.plan) { (applied.plan.short()) } }),

@@ -1,4 +1,4 @@
-//! The form that starts a run of the version in use.
+//! The form that starts a run of the current version.
 
 use api::{ApiError, request_key};
 use axum::http::StatusCode;

@@ -1,6 +1,6 @@
 //! The Slack shortcut that starts a run.
 //!
-//! It opens a modal with the workflows in use. Submitting the modal starts a run, as `/countersign start` does. The
+//! It opens a modal with the applied workflows. Submitting the modal starts a run, as `/countersign start` does. The
 //! modal shows errors; a direct message from the app reports a run that was accepted.
 
 use ::slack::start_modal::{self, INPUT_BLOCK, WORKFLOW_BLOCK};

@@ -165,6 +165,7 @@ fn after(event: &Event) -> Option<Activity> {
         EventBody::ApprovalRequested { .. } => Some(Activity::AwaitingApproval),
         EventBody::OutcomeUnknown { .. } | EventBody::RunPaused { .. } => Some(Activity::Paused),
         EventBody::ApprovalVoted { status: ApprovalStatus::Requested, .. }
+        | EventBody::AttemptCharged { .. }
         | EventBody::EventBuffered { .. }
         | EventBody::ApprovalReminded { .. }
         | EventBody::ApprovalEscalated { .. }

@@ -11,7 +11,7 @@ const SECOND: StepSeq = StepSeq(1);
 
 fn event(at: i64, seq: StepSeq, body: EventBody) -> Event {
     let by = Initiator::new(Cause::System, "w2");
-    Event { n: 0, at: Timestamp(at), by, seq, undo: false, run: None, step: None, body }
+    Event { n: 0, at: Timestamp(at), by, seq, undo: false, run: None, step: None, read_verdict: None, body }
 }
 
 fn resumed(at: i64, seq: StepSeq) -> Event {

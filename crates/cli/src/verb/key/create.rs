@@ -47,7 +47,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum RoleChoice {
-    /// Reads everything of the tenant
+    /// Reads everything except API keys and the names of secrets
     Viewer,
     /// Starts and controls runs
     Operator,

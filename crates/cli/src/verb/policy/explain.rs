@@ -196,7 +196,7 @@ fn outcome(step: &ExplainedStep) -> String {
     let why = step.reason.as_deref().unwrap_or_default();
     match (step.outcome.as_str(), &step.verdict) {
         ("evaluated", Some(verdict)) => evaluated(step, verdict),
-        ("no_effect", _) => "no external effect; policy is not evaluated".to_owned(),
+        ("no_effect", _) => "contacts no external system; policy is not evaluated".to_owned(),
         ("wait", _) => "waits for an event; policy is not evaluated".to_owned(),
         ("approval_gate", _) => {
             let asks = words::ruling(&Ruling::NeedsApproval(step.requirement.clone().unwrap_or_default()));

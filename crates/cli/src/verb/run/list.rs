@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Only runs about this external record, such as servicenow:incident:9d38
     #[arg(long, value_name = "RECORD")]
     record: Option<RecordName>,
-    /// Only runs started at or after this time: 2026-11-15T08:00:00Z, or an age such as 2h
+    /// Only runs started at or after this time: 2026-11-15T08:00:00Z, or a duration before now, such as 2h
     #[arg(long, value_name = "TIME")]
     since: Option<TimeArg>,
     /// Only runs started before this time

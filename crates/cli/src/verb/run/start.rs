@@ -64,6 +64,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
     let tools = default_tools();
     let plan = read_workflow(&args.file, &tools)?;
     let input = args.input.read("the run's input")?;
+    let given = args.key.clone();
     // The API derives the key in the same way, so that a file and an applied workflow share keys.
     let key = match args.key {
         Some(key) => api::request_key(COMMAND_LINE, Some(key.as_str()))
@@ -83,6 +84,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
         other_plan,
         workflow: plan.workflow.clone(),
         summary: Some(PlanSummary { version: plan.version, steps: plan.steps.len() }),
+        key: given,
     };
     context.print(&report.text(&context.hints()), &report.to_json())?;
     if args.follow { report.follow(&context.connect()?, context).await } else { Ok(ExitStatus::Success) }
@@ -110,7 +112,7 @@ async fn start_by_name(
     context: &Context,
 ) -> Result<ExitStatus, CliError> {
     let input = args.input.read("the run's input")?;
-    let key = args.key.map_or_else(random_key, Ok)?;
+    let key = args.key.clone().map_or_else(random_key, Ok)?;
     let session = context.connect()?;
     let request = api_types::StartRun { workflow: workflow.clone(), input, record: args.record };
     let started = session.client.start(&request, key.to_string()).await;
@@ -118,6 +120,7 @@ async fn start_by_name(
     // The run is started even if the reads for the report fail.
     let report = StartReport::load(&session, &workflow, &started).await;
     let report = report.unwrap_or_else(|_| StartReport::without_summary(&session, workflow, started));
+    let report = StartReport { key: args.key, ..report };
     context.print(&report.text(&session.hints), &report.to_json())?;
     if args.follow { report.follow(&session, context).await } else { Ok(ExitStatus::Success) }
 }
@@ -158,6 +161,8 @@ struct StartReport {
     workflow: WorkflowName,
     /// `None` if the reads after the start failed.
     summary: Option<PlanSummary>,
+    /// The idempotency key that the user gave.
+    key: Option<IdempotencyKey>,
 }
 
 struct PlanSummary {
@@ -185,6 +190,7 @@ impl StartReport {
                     version: applied.workflow.version,
                     steps: applied.definition["steps"].as_array().map_or(0, Vec::len),
                 }),
+                key: None,
             });
         }
         let run = session.client.run(&started.run).await?;
@@ -196,6 +202,7 @@ impl StartReport {
             outcome,
             workflow: run.workflow,
             summary: Some(PlanSummary { version: run.version, steps: run.steps.len() }),
+            key: None,
         })
     }
 
@@ -207,7 +214,7 @@ impl StartReport {
             None if joined => StartOutcome::Joined,
             None => StartOutcome::Own,
         };
-        Self { run: key(run), new, outcome, other_plan: false, workflow, summary: None }
+        Self { run: key(run), new, outcome, other_plan: false, workflow, summary: None, key: None }
     }
 
     fn text(&self, hints: &Hints) -> String {
@@ -217,7 +224,8 @@ impl StartReport {
             StartOutcome::Own | StartOutcome::Joined => ("it", &self.run),
         };
         let watch = hints.run("watch", followed);
-        format!("{}\n  {}\n  follow {target} with: {watch}\n", self.run.run, self.outcome_text())
+        let key = self.key.as_ref().map(|key| format!("  key {key}\n")).unwrap_or_default();
+        format!("{}\n  {}\n{key}  follow {target} with: {watch}\n", self.run.run, self.outcome_text())
     }
 
     fn outcome_text(&self) -> String {
@@ -268,6 +276,7 @@ impl StartReport {
             "version": self.summary.as_ref().map(|summary| summary.version),
             "steps": self.summary.as_ref().map(|summary| summary.steps),
             "other_plan": self.other_plan,
+            "key": self.key,
         })
     }
 }

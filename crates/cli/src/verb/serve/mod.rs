@@ -75,7 +75,7 @@ pub(crate) struct Args {
     /// The public key that verifies evidence [default: the key next to the store]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// A host in your network that workers may call; dry runs judge it as the workers do; repeatable
+    /// A host in your network that workers may call with `http.request`. Used by dry runs; repeatable
     #[arg(long, value_name = "HOST[:PORT]")]
     allow_host: Vec<HostRule>,
     #[command(flatten)]

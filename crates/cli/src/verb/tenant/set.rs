@@ -49,7 +49,7 @@ The policy does not change; use `policy apply`.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The file with people, groups and caps, in YAML or JSON
+    /// A YAML or JSON file with `people` (users), `groups` and `caps` (limits)
     file: PathBuf,
 }
 

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use domain::{Live, Millis, RunRecord, Timestamp};
-use store::{Clock as _, Ledger as _, SqliteStore, StoreError, SystemClock};
+use store::{Clock as _, Due, Ledger as _, SqliteStore, StoreError, SystemClock};
 use tokio::time::sleep;
 
 /// Balances the delay of a script that waits against load on the store.
@@ -39,7 +39,8 @@ async fn is_idle(store: &SqliteStore) -> Result<bool, StoreError> {
     if open.len() >= OPEN_MAX as usize {
         return Ok(false);
     }
-    for run in &open {
+    // An inbox entry has a job, or waits for a run.
+    for run in open.iter().filter_map(|due| if let Due::Run(run) = due { Some(run) } else { None }) {
         let record = store.load(run).await?;
         if record.is_some_and(|record| !is_waiting(&record, SystemClock.now())) {
             return Ok(false);

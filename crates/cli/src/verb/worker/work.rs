@@ -26,12 +26,12 @@ pub(crate) struct Work {
     /// so that decisions never wait for a free slot
     #[arg(long, value_name = "N", default_value = "16")]
     concurrency: NonZeroU16,
-    /// How long a step is leased without a heartbeat before another worker may take it over
+    /// The duration of a lease. After this time without a renewal, another worker may take over the step
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     lease: Millis,
-    /// The interval between heartbeats [default: a third of the lease]
+    /// The interval between lease renewals [default: a third of the lease]
     #[arg(long, value_name = "DURATION")]
-    heartbeat: Option<Millis>,
+    renew_every: Option<Millis>,
     /// Allow `http.request` to call this host in your network; repeatable
     #[arg(long, value_name = "HOST[:PORT]")]
     allow_host: Vec<HostRule>,
@@ -58,7 +58,7 @@ pub(crate) struct Work {
 }
 
 pub(super) async fn run(args: Work, context: &Context) -> Result<ExitStatus, CliError> {
-    let timing = timing(args.lease, args.heartbeat)?;
+    let timing = timing(args.lease, args.renew_every)?;
     let me = WorkerId::new(&format!("{}-{}", args.name, random::hex::<4>()?))?;
     start_logging(context.env.log.as_deref(), args.log_json)?;
     let _metrics = args.metrics.start().await?;
@@ -96,16 +96,16 @@ impl ExternalSystems {
     }
 }
 
-fn timing(lease: Millis, heartbeat: Option<Millis>) -> Result<Timing, CliError> {
-    let heartbeat = heartbeat.unwrap_or(Millis(lease.0 / 3));
-    if heartbeat.0 == 0 || heartbeat.0 > lease.0 / 2 {
+fn timing(lease: Millis, renew_every: Option<Millis>) -> Result<Timing, CliError> {
+    let renew_every = renew_every.unwrap_or(Millis(lease.0 / 3));
+    if renew_every.0 == 0 || renew_every.0 > lease.0 / 2 {
         let text = format!(
-            "--heartbeat {heartbeat} does not fit --lease {lease}: the heartbeat must be more than 0 and at most \
-             half of --lease"
+            "--renew-every {renew_every} does not fit --lease {lease}: it must be more than 0 and at most half of \
+             --lease"
         );
         return Err(CliError::Usage(text));
     }
-    Ok(Timing { lease, heartbeat, ..Timing::default() })
+    Ok(Timing { lease, renew_every, ..Timing::default() })
 }
 
 /// Runs the worker; returns whether every running step finished.
@@ -171,15 +171,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heartbeat_defaults_to_a_third_of_the_lease() {
-        assert_eq!(timing(Millis::secs(30), None).unwrap().heartbeat, Millis::secs(10));
-        assert_eq!(timing(Millis::secs(30), Some(Millis(500))).unwrap().heartbeat, Millis(500));
+    fn leases_are_renewed_after_a_third_of_their_duration() {
+        assert_eq!(timing(Millis::secs(30), None).unwrap().renew_every, Millis::secs(10));
+        assert_eq!(timing(Millis::secs(30), Some(Millis(500))).unwrap().renew_every, Millis(500));
     }
 
     #[test]
-    fn heartbeat_above_half_the_lease_is_refused() {
-        for (lease, heartbeat) in [(2, Some(2)), (2, Some(0)), (0, None), (1, None)] {
-            assert!(timing(Millis(lease), heartbeat.map(Millis)).is_err(), "{lease} {heartbeat:?}");
+    fn renewal_after_half_of_the_lease_is_refused() {
+        for (lease, renew_every) in [(2, Some(2)), (2, Some(0)), (0, None), (1, None)] {
+            assert!(timing(Millis(lease), renew_every.map(Millis)).is_err(), "{lease} {renew_every:?}");
         }
     }
 }

@@ -19,9 +19,9 @@ Examples:
   countersign workflow check workflows/*.yaml --json
 
 The effect class determines the recovery when a worker dies in the middle of a step:
-  read_only, native_key, compare_and_set   the step is repeated
-  look_up                                  the effect is looked up first
-  opaque                                   the run pauses for an operator";
+  pure, read_only, native_key, compare_and_set   the step is repeated
+  look_up                                        the effect is looked up first
+  opaque                                         the run pauses for an operator";
 
 /// Validate workflow files and list their steps, effects and inputs
 #[derive(Debug, clap::Args)]
