@@ -9,11 +9,13 @@ mod apt;
 mod browser;
 mod cargo;
 mod check;
+mod disk;
 mod infra;
 mod json;
 mod local;
 mod package;
 mod program;
+mod soak;
 mod stages;
 mod storm;
 mod test;
@@ -31,7 +33,7 @@ Usage: cargo xtask <COMMAND> [OPTIONS]
 
 Commands:
   check         Check formatting, lints, documentation and licences; run it before every commit
-  test          Run all tests, then cost, scale, simulation, model and differential
+  test          Run all tests, then cost, scale, a soak, fuzz, simulation, model and differential
   local         Start, stop or inspect a local AWS that needs no Docker
   simulate      Run the real engine and worker with every fault injected at every call
   model         Explore the protocol, or with `--world governance` the approvals, exhaustively and check that
@@ -39,11 +41,14 @@ Commands:
   differential  Compare the default policy with an independent implementation of its rules
   api           Test the REST API against its OpenAPI document with schemathesis
   storm         Send 10,000 webhooks to a local AWS while workers are killed; verify that none is lost
+  soak          Run random workflows while processes, the store and external systems fail; compare every
+                effect with receipts, evidence and log
   bench         Run a benchmark: `linear5` (five no-op steps), `list` (a page of a million runs),
                 `accept` (signed webhooks), `stream` (event delivery to all listeners) or
                 `evidence` (evidence bundles)
   cost          Count the AWS requests of a step, price them and compare the price with its limit
-  scale         Measure the AWS store under simulated latency and the limits of DynamoDB partitions
+  scale         Measure the AWS store and a fleet of workers under simulated latency and the limits of DynamoDB
+  fuzz          Mutate the inputs of every parser and verifier, with `--minutes N` for a long time
   infra         Check infra/ with terraform and checkov
   package       Build the Lambda zips and the image contexts for x86-64 and arm64
   help          Print this help
@@ -61,7 +66,7 @@ Exit codes:
   0  The command succeeded
   1  A check or a test failed
   2  The command line is invalid
-  `simulate`, `model`, `differential`, `bench`, `cost` and `scale` return the exit code of their program.
+  `simulate`, `model`, `differential`, `bench`, `cost`, `scale` and `fuzz` return the exit code of their program.
 
 Run `cargo xtask <COMMAND> --help` for more information about a command.
 ";
@@ -92,6 +97,10 @@ fn main() -> ExitCode {
             Ok(options) => finish(&storm::storm(&cargo, &options)),
             Err(error) => print_usage(&error, storm::HELP),
         },
+        "soak" => match soak::options(options) {
+            Ok(options) => finish(&soak::soak(&cargo, &options)),
+            Err(error) => print_usage(&error, soak::HELP),
+        },
         "local" => match local::options(options) {
             Ok(command) => local::local(&cargo, &command),
             Err(error) => print_usage(&error, local::HELP),
@@ -116,6 +125,7 @@ fn main() -> ExitCode {
         },
         "cost" => program::run(&cargo, program::COST, options),
         "scale" => program::run(&cargo, program::SCALE, options),
+        "fuzz" => program::run(&cargo, program::FUZZ, options),
         "differential" => program::run(&cargo, program::DIFFERENTIAL, options),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

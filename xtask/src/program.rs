@@ -1,4 +1,4 @@
-//! Commands that run one program of the workspace: simulation, model, benchmarks, cost, scale and
+//! Commands that run one program of the workspace: simulation, model, benchmarks, cost, scale, fuzz and
 //! differential.
 
 use std::process::{Command, ExitCode, ExitStatus};
@@ -19,6 +19,8 @@ enum Build {
     /// The development profile with the `aws` feature: the program counts requests or measures virtual time, so it
     /// shares the build of the tests.
     DevWithAws,
+    /// The development profile, which checks overflow and debug assertions.
+    Dev,
 }
 
 impl Build {
@@ -26,6 +28,7 @@ impl Build {
         match self {
             Self::Release => &["--release"],
             Self::DevWithAws => &["--features", "aws"],
+            Self::Dev => &[],
         }
     }
 }
@@ -38,6 +41,7 @@ pub(crate) const COST: Program =
     Program { package: "countersign-cost", example: None, build: Build::DevWithAws };
 pub(crate) const SCALE: Program =
     Program { package: "countersign-scale", example: None, build: Build::DevWithAws };
+pub(crate) const FUZZ: Program = Program { package: "countersign-fuzz", example: None, build: Build::Dev };
 pub(crate) const BENCH: Program =
     Program { package: "countersign-bench", example: None, build: Build::Release };
 /// Compares the default policy with an independent implementation of its rules.

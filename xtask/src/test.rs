@@ -12,10 +12,10 @@ use crate::json::number;
 use crate::local::{self, Aws, TestServers};
 use crate::program::{DIFFERENTIAL, MODEL, Program, SIMULATION};
 use crate::stages::{Stages, Stream};
-use crate::{UsageError, api, apt, browser};
+use crate::{UsageError, api, apt, browser, disk};
 
 pub(crate) const HELP: &str = "\
-Run all tests, then cost, scale, the simulation, the model and the policy differential.
+Run all tests, then cost, scale, a soak, the fuzzers, the simulation, the model and the policy differential.
 
 Usage: cargo xtask test [OPTIONS] [-- FILTER...]
 
@@ -26,12 +26,13 @@ Arguments:
 
 Options:
   --fast        Skip every stage that needs a local AWS, a browser, Node.js, schemathesis or terraform,
-                and skip cost, scale, the simulation, the model and the differential
+                and skip cost, scale, the soak, the fuzzers, the simulation, the model and the differential
   --localstack  Run the store tests on LocalStack instead of MiniStack. The e2e tests stay on MiniStack,
                 because LocalStack cannot run Lambda functions without Docker
   -h, --help    Print help
 
 Stages:
+  disk             Fail if the disk cannot hold the build: 19 GiB with CARGO_INCREMENTAL=0, otherwise 35 GiB
   build            Build every test and the programs that tests start, deploy and kill
   node             Install Debian's `nodejs` if it is missing; one test runs the script in
                    docs/servicenow.md
@@ -40,7 +41,7 @@ Stages:
                    them cannot be installed or started
   tests            Run every test with cargo-nextest if it is installed, otherwise with `cargo test`
   local-aws store  Run the store tests on DynamoDB, SQS and S3 of the local AWS
-  dynamodb-local   Run the ledger tests on DynamoDB Local
+  dynamodb-local   Run the ledger tests on DynamoDB Local, without the fault matrix
   e2e              Run functions, workers, evidence, `dev --aws` and `serve --aws` on the local AWS,
                    compare the requests of each program with its IAM role, and run a small storm
   browser          Test the console in Chromium; screenshots are stored in target/browser
@@ -49,6 +50,8 @@ Stages:
   infra            cargo xtask infra
   cost             cargo xtask cost --flat --json
   scale            cargo xtask scale --json
+  soak             cargo xtask soak --json: two minutes of load and faults on SQLite, with seed 1
+  fuzz             cargo xtask fuzz --json
   simulation       cargo xtask simulate --json
   model            cargo xtask model --json
   governance       cargo xtask model --json --world governance
@@ -95,6 +98,10 @@ const SEPARATE_PACKAGES: [&str; 2] = ["countersign-e2e", "countersign-browser"];
 const WITHOUT_AWS: &str =
     "not (binary(stack) or (package(countersign-e2e) and kind(test)) or binary(browser))";
 
+/// The names of the tests with every fault of every request. The faults are on the side of the client, so the stage
+/// `tests` runs them on an emulator only, which is four times as fast as DynamoDB Local.
+const FAULT_MATRIX: &str = "matrix::";
+
 /// The program that runs the scripts of the documentation, and its Debian package.
 const NODE: (&str, &str) = ("node", "nodejs");
 
@@ -118,19 +125,23 @@ fn run_fast(cargo: &Cargo, options: &TestOptions, stages: &mut Stages) {
     if options.filter.is_empty() {
         stages.run("doctests", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
         stages.note(
-            "skipped because of --fast: local AWS, browser, node, schemathesis, infra, cost, scale, simulation, \
-             model and differential",
+            "skipped because of --fast: local AWS, browser, node, schemathesis, infra, cost, scale, soak, \
+             fuzz, simulation, model and differential",
         );
     } else {
         stages.note(
             "skipped because of the filter: local AWS, browser, node, doctests, schemathesis, infra, cost, scale, \
-             simulation, model and differential",
+             soak, fuzz, simulation, model and differential",
         );
     }
 }
 
 /// Runs every stage, the slowest last.
 fn run_all(cargo: &Cargo, options: &TestOptions, stages: &mut Stages) {
+    if !stages.run_fn("disk", || disk::check(&cargo.target_directory()?)) {
+        stages.note("nothing was built, because the disk is too small");
+        return;
+    }
     if !stages.run("build", cargo.command(&BUILD).arg(ALL_FEATURES)) {
         stages.note("no test was run, because the build failed");
         return;
@@ -145,6 +156,10 @@ fn run_all(cargo: &Cargo, options: &TestOptions, stages: &mut Stages) {
     infra(cargo, stages);
     check_cost(cargo, stages);
     check_scale(cargo, stages);
+    let compared = ["seed", "runs", "effects", "receipts_done", "bundles", "log_entries", "violations"];
+    run_built_program(cargo, stages, ("soak", "countersign-soak"), &["--json"], &compared);
+    let fuzzed = ["targets", "executions", "failed"];
+    run_built_program(cargo, stages, ("fuzz", "countersign-fuzz"), &["--json"], &fuzzed);
     let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];
     run_program(cargo, stages, "simulation", SIMULATION, &flows);
     let explored = ["unique_states", "mutants", "mutants_as_expected"];
@@ -173,7 +188,14 @@ fn check_cost(cargo: &Cargo, stages: &mut Stages) {
 }
 
 fn check_scale(cargo: &Cargo, stages: &mut Stages) {
-    let rates = ["seal_per_second", "wake_per_second", "runs_per_second"];
+    let rates = [
+        "seal_per_second",
+        "wake_per_second",
+        "behind_per_second",
+        "runs_per_second",
+        "backout_per_second",
+        "fleet_violations",
+    ];
     run_built_program(cargo, stages, ("scale", "countersign-scale"), &["--json"], &rates);
 }
 
@@ -191,6 +213,7 @@ fn run_built_program(
     };
     let mut command = Command::new(path);
     command.args(options);
+    set_program_paths(cargo, &mut command, stages);
     run_json_report(stages, name, command, numbers);
 }
 
@@ -205,10 +228,16 @@ fn run_with_local_aws(cargo: &Cargo, aws: Aws, stages: &mut Stages) {
     let environment = without_dynamodb_local(&servers);
     let runner = run_tests(cargo, TestFilter::NotSeparate, &environment, stages);
     if servers.has(AWS) && runner.can_exclude_targets() {
-        run_targets(cargo, ("local-aws store", &["stack".to_owned()], "2"), &environment, stages);
+        run_targets(
+            cargo,
+            ("local-aws store", &["stack".to_owned()], &["--test-threads", "2"]),
+            &environment,
+            stages,
+        );
     }
     if servers.has(DYNAMODB_LOCAL) {
-        run_targets(cargo, ("dynamodb-local", &["aws".to_owned()], "2"), servers.environment(), stages);
+        let options = ["--test-threads", "2", "--skip", FAULT_MATRIX];
+        run_targets(cargo, ("dynamodb-local", &["aws".to_owned()], &options), servers.environment(), stages);
     }
     let servers = match aws {
         Aws::MiniStack => servers,
@@ -222,7 +251,10 @@ fn run_with_local_aws(cargo: &Cargo, aws: Aws, stages: &mut Stages) {
         return;
     }
     match e2e_targets(cargo) {
-        Ok(targets) => run_targets(cargo, ("e2e", &targets, "1"), &without_dynamodb_local(&servers), stages),
+        Ok(targets) => {
+            let options = ["--test-threads", "1"];
+            run_targets(cargo, ("e2e", &targets, &options), &without_dynamodb_local(&servers), stages);
+        }
         Err(reason) => drop(stages.run_fn("e2e", || Err(reason))),
     }
 }
@@ -246,16 +278,16 @@ fn e2e_targets(cargo: &Cargo) -> Result<Vec<String>, String> {
     if found.is_empty() { Err(format!("{} contains no tests", directory.display())) } else { Ok(found) }
 }
 
-/// Runs some test targets, `threads` tests at a time.
+/// Runs some test targets with `options` of the test programs.
 fn run_targets(
     cargo: &Cargo,
-    (name, targets, threads): (&'static str, &[String], &str),
+    (name, targets, options): (&'static str, &[String], &[&str]),
     environment: &[(String, String)],
     stages: &mut Stages,
 ) {
     let mut command = cargo.command(&["test", "--workspace", ALL_FEATURES, "--quiet", "--no-fail-fast"]);
     command.args(targets.iter().flat_map(|target| ["--test", target]));
-    command.args(["--", "--test-threads", threads]);
+    command.arg("--").args(options);
     local::set_environment(&mut command, environment);
     set_program_paths(cargo, &mut command, stages);
     stages.run(name, &mut command);

@@ -1,20 +1,19 @@
 //! The measurements.
 
 use std::fmt;
-use std::sync::Arc;
+use std::ops::Range;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use domain::{Cause, Initiator, Millis, RunKey, TenantId};
-use dynamodb::DynamoDb;
-use engine::{AdvanceLimits, Engine, StartRun};
+use engine::{AdvanceLimits, DispatchScope, Engine, StartRun};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use store::aws::{AwsParts, AwsStore, create_table, retries, timeouts};
-use testkit::{TRANSFORM, TestClock};
+use store::aws::AwsStore;
+use testkit::TRANSFORM;
 use tokio::time::Instant;
 
-use crate::network::{Load, Network};
+use crate::aws::{SimulatedAws, tenant, to_text};
+use crate::network::{Conditions, Load};
 use crate::partitions::Consumption;
 use crate::services::Services;
 
@@ -27,7 +26,11 @@ const LATENCY: Duration = Duration::from_millis(10);
 const PROCESSES: usize = 4;
 const JOBS: usize = 128;
 
-const TABLE: &str = "countersign";
+/// Finished runs without evidence in front of the due runs: more than one sweep reads.
+const UNSEALED: usize = 2_500;
+
+/// A larger number of runs may need this many times the requests for each.
+const LINEAR: f64 = 1.1;
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
@@ -36,11 +39,14 @@ pub(crate) struct Sizes {
     due: usize,
     runs: usize,
     tenants: usize,
+    canceled: usize,
 }
 
 impl Sizes {
-    pub(crate) const SMALL: Self = Self { bundles: 2_000, due: 2_000, runs: 500, tenants: 100 };
-    pub(crate) const LARGE: Self = Self { bundles: 10_000, due: 20_000, runs: 10_000, tenants: 1_000 };
+    pub(crate) const SMALL: Self =
+        Self { bundles: 2_000, due: 1_000, runs: 500, tenants: 100, canceled: 1_000 };
+    pub(crate) const LARGE: Self =
+        Self { bundles: 10_000, due: 20_000, runs: 10_000, tenants: 1_000, canceled: 20_000 };
 }
 
 /// A rate and what it was measured from.
@@ -58,12 +64,18 @@ pub(crate) struct Measurement {
     load: Load,
 }
 
+impl Measurement {
+    fn requests_per_run(&self) -> f64 {
+        f64_of(usize::try_from(self.load.requests).unwrap_or(usize::MAX)) / f64_of(self.count)
+    }
+}
+
 impl fmt::Display for Measurement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, rate, goal, minimum, count, elapsed, load } = self;
         write!(
             f,
-            "{name:5} {rate:>8.0}/s  goal {goal:>6.0}/s  minimum {minimum:>6.0}/s  {count} in {:.2} s of virtual time, \
+            "{name:7} {rate:>8.0}/s  goal {goal:>6.0}/s  minimum {minimum:>6.0}/s  {count} in {:.2} s of virtual time, \
              {} requests, {} throttled",
             elapsed.as_secs_f64(),
             load.requests,
@@ -84,61 +96,57 @@ struct Limits {
     minimum: f64,
 }
 
-/// Runs all measurements, each on an empty table and in its own virtual time.
+/// Runs all measurements in parallel, each on an empty table and in its own virtual time.
 pub(crate) fn all(sizes: Sizes, seed: u64) -> Result<Vec<Measurement>, String> {
-    let mut measurements = Vec::new();
-    for number in 0..3 {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-        let measured = runtime.map_err(to_text)?.block_on(async {
-            let env = TestEnv::new(seed).await?;
-            match number {
-                0 => env.seal(sizes.bundles).await,
-                1 => env.wake(sizes.due).await,
-                _ => env.finish(sizes.runs, sizes.tenants).await,
-            }
-        });
-        measurements.push(measured?);
-    }
-    Ok(measurements)
+    let kinds = [Kind::Seal, Kind::Wake, Kind::WakeBehind, Kind::Runs, Kind::Backout];
+    thread::scope(|scope| {
+        let measurements = kinds.map(|kind| scope.spawn(move || measure(kind, sizes, seed)));
+        measurements.into_iter().map(finished).collect()
+    })
+}
+
+/// The result of a thread.
+pub(crate) fn finished<T>(thread: ScopedJoinHandle<'_, Result<T, String>>) -> Result<T, String> {
+    thread.join().unwrap_or_else(|_| Err("a measurement panicked".to_owned()))
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Seal,
+    Wake,
+    WakeBehind,
+    Runs,
+    Backout,
+}
+
+fn measure(kind: Kind, sizes: Sizes, seed: u64) -> Result<Measurement, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.map_err(to_text)?.block_on(async {
+        let env = TestEnv::new(seed).await?;
+        match kind {
+            Kind::Seal => env.seal(sizes.bundles).await,
+            Kind::Wake => env.wake(sizes.due).await,
+            Kind::WakeBehind => env.wake_behind(sizes.due).await,
+            Kind::Runs => env.finish(sizes.runs, sizes.tenants).await,
+            Kind::Backout => env.back_out(sizes.canceled).await,
+        }
+    })
 }
 
 struct TestEnv {
-    network: Network,
-    client: Client,
-    clock: TestClock,
+    aws: SimulatedAws,
     services: Services,
-    /// Must outlive the client.
-    _dynamodb: DynamoDb,
 }
 
 impl TestEnv {
     async fn new(seed: u64) -> Result<Self, String> {
-        let dynamodb = DynamoDb::start().map_err(to_text)?;
-        let network = Network::new(seed);
-        let config = Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::from_static("us-east-1"))
-            .credentials_provider(Credentials::new("local", "local", None, None, "local"))
-            .endpoint_url(dynamodb.endpoint())
-            .http_client(network.clone())
-            .timeout_config(timeouts())
-            .retry_config(retries());
-        let client = Client::from_conf(config.build());
-        create_table(&client, TABLE).await.map_err(to_text)?;
-        let services = Services::new(LATENCY);
-        Ok(Self { network, client, clock: TestClock::runtime(), services, _dynamodb: dynamodb })
+        Ok(Self { aws: SimulatedAws::new(seed, false).await?, services: Services::new(LATENCY) })
     }
 
     /// A process with its own store.
     fn process(&self, name: &str) -> Engine<Store> {
-        let store = AwsStore::new(AwsParts {
-            client: self.client.clone(),
-            table: TABLE.to_owned(),
-            queue: self.services.clone(),
-            blobs: self.services.clone(),
-            clock: Arc::new(self.clock.clone()),
-        });
-        testkit::engine().standard_tools().clock(self.clock.clone()).me(name).signed().on(store)
+        let store = self.aws.store(self.services.clone(), self.services.clone());
+        testkit::engine().standard_tools().clock(self.aws.clock.clone()).me(name).signed().on(store)
     }
 
     /// Bundles of one tenant a second.
@@ -154,24 +162,48 @@ impl TestEnv {
             }
         });
         let finished: Vec<RunKey> = finished.buffer_unordered(JOBS).try_collect().await?;
-        self.network.start(LATENCY);
+        self.aws.network.start(Conditions::with_latency(LATENCY));
         let began = Instant::now();
         let sealed = finished.iter().enumerate().map(|(number, run)| {
             let engine = &processes[number % PROCESSES];
             async move { engine.operations().build_evidence(run).await.map(drop).map_err(to_text) }
         });
         stream::iter(sealed).buffer_unordered(PROCESSES * JOBS).try_collect::<()>().await?;
-        Ok(self.measured("seal", count, began, Limits { goal: 1_000.0, minimum: 800.0 }))
+        // The processes compete for the head of the log after random delays: the rate is between 700/s and 930/s.
+        Ok(self.measured("seal", count, began, Limits { goal: 1_000.0, minimum: 600.0 }))
     }
 
     /// Due runs woken a second, by one sweeper.
     async fn wake(self, count: usize) -> Result<Measurement, String> {
         let engine = self.process("w");
+        // A million runs in ten minutes.
+        self.wake_due("wake", &engine, count, Limits { goal: 1_667.0, minimum: 1_667.0 }).await
+    }
+
+    /// The same, behind finished runs without evidence that were due before. The sweep moves these first.
+    async fn wake_behind(self, count: usize) -> Result<Measurement, String> {
+        let engine = self.process("w");
+        let (busy, first) = (tenant(10)?, 1_000_000);
+        let finished = (first..first + UNSEALED).map(|number| {
+            let (engine, busy) = (&engine, &busy);
+            async move { advance(engine, &start(engine, busy, number).await?).await }
+        });
+        stream::iter(finished).buffer_unordered(JOBS).try_collect::<()>().await?;
+        self.wake_due("behind", &engine, count, Limits { goal: 100.0, minimum: 100.0 }).await
+    }
+
+    async fn wake_due(
+        &self,
+        name: &'static str,
+        engine: &Engine<Store>,
+        count: usize,
+        limits: Limits,
+    ) -> Result<Measurement, String> {
         let tenants: Vec<TenantId> = (0..10).map(tenant).collect::<Result<_, _>>()?;
-        let started = (0..count).map(|number| start(&engine, &tenants[number % tenants.len()], number));
+        let started = (0..count).map(|number| start(engine, &tenants[number % tenants.len()], number));
         stream::iter(started).buffer_unordered(JOBS).try_collect::<Vec<_>>().await?;
-        self.clock.advance(Millis::hours(1));
-        self.network.start(LATENCY);
+        self.aws.clock.advance(Millis::hours(1));
+        self.aws.network.start(Conditions::with_latency(LATENCY));
         let began = Instant::now();
         let by = Initiator::new(Cause::System, "sweep");
         let mut woken = 0;
@@ -182,8 +214,7 @@ impl TestEnv {
             }
             woken += usize::try_from(swept).map_err(to_text)?;
         }
-        // A million runs in ten minutes.
-        Ok(self.measured("wake", woken, began, Limits { goal: 1_667.0, minimum: 1_667.0 }))
+        Ok(self.measured(name, woken, began, limits))
     }
 
     /// Runs that start, finish and get their evidence. The rate is the one at which the hottest shared partition is
@@ -191,7 +222,7 @@ impl TestEnv {
     async fn finish(self, count: usize, tenants: usize) -> Result<Measurement, String> {
         let engine = self.process("w");
         let tenants: Vec<TenantId> = (0..tenants).map(tenant).collect::<Result<_, _>>()?;
-        self.network.start(LATENCY);
+        self.aws.network.start(Conditions::with_latency(LATENCY));
         let began = Instant::now();
         let runs = (0..count).map(|number| {
             let (engine, tenant) = (&engine, &tenants[number % tenants.len()]);
@@ -202,23 +233,58 @@ impl TestEnv {
             }
         });
         stream::iter(runs).buffer_unordered(JOBS).try_collect::<()>().await?;
-        let measured = self.measured("runs", count, began, Limits { goal: 10_000.0, minimum: 5_000.0 });
+        let measured = self.measured("runs", count, began, Limits { goal: 10_000.0, minimum: 7_000.0 });
         let full = |used: &Consumption| f64_of(count) * used.access.limit() / used.units.max(f64::EPSILON);
-        let shared = self.network.hottest_shared();
+        let shared = self.aws.network.hottest_shared();
         let rate = shared.iter().map(full).fold(f64::INFINITY, f64::min);
         Ok(Measurement { rate, load: Load { hottest: shared, ..measured.load }, ..measured })
+    }
+
+    /// Runs canceled a second by `backout --all`, with ten runs for each tenant. Most of the time goes to the lists of the
+    /// tenants, which are read one after the other. Fails if the requests for each run grow with the number of runs.
+    async fn back_out(self, count: usize) -> Result<Measurement, String> {
+        let engine = self.process("w");
+        let few = self.back_out_all(&engine, 0..count / 4).await?;
+        let many = self.back_out_all(&engine, count / 4..count / 4 + count).await?;
+        if many.requests_per_run() > few.requests_per_run() * LINEAR {
+            return Err(format!(
+                "backout is not linear: {:.2} requests for each of {} runs, {:.2} for each of {}",
+                few.requests_per_run(),
+                few.count,
+                many.requests_per_run(),
+                many.count
+            ));
+        }
+        // A backout also waits a fixed time, until every process has seen the stop.
+        let (count, elapsed) = (many.count - few.count, many.elapsed.saturating_sub(few.elapsed));
+        let rate = f64_of(count) / elapsed.as_secs_f64().max(f64::EPSILON);
+        Ok(Measurement { rate, count, elapsed, ..many })
+    }
+
+    /// Starts these runs and cancels them.
+    async fn back_out_all(&self, engine: &Engine<Store>, runs: Range<usize>) -> Result<Measurement, String> {
+        let count = runs.len();
+        self.aws.network.start(Conditions::IDEAL);
+        let started = runs.map(|number| async move { start(engine, &tenant(number / 10)?, number).await });
+        stream::iter(started).buffer_unordered(JOBS).try_collect::<Vec<_>>().await?;
+        self.aws.network.start(Conditions::with_latency(LATENCY));
+        let (began, by) = (Instant::now(), Initiator::new(Cause::System, "backout"));
+        let backout = engine.operations().backout(&DispatchScope::All, &by, "measured", |_| {});
+        let canceled = Box::pin(backout).await.map_err(to_text)?.canceled;
+        let measured = self.measured("backout", count, began, Limits { goal: 60.0, minimum: 60.0 });
+        Box::pin(engine.operations().start_dispatch(&DispatchScope::All, &by)).await.map_err(to_text)?;
+        match usize::try_from(canceled) {
+            Ok(canceled) if canceled == count => Ok(measured),
+            _ => Err(format!("the backout canceled {canceled} of {count} runs")),
+        }
     }
 
     fn measured(&self, name: &'static str, count: usize, began: Instant, limits: Limits) -> Measurement {
         let elapsed = began.elapsed();
         let rate = f64_of(count) / elapsed.as_secs_f64().max(f64::EPSILON);
         let Limits { goal, minimum } = limits;
-        Measurement { name, rate, goal, minimum, count, elapsed, load: self.network.load() }
+        Measurement { name, rate, goal, minimum, count, elapsed, load: self.aws.network.load() }
     }
-}
-
-fn tenant(number: usize) -> Result<TenantId, String> {
-    format!("tenant-{number}").parse().map_err(to_text)
 }
 
 async fn start(engine: &Engine<Store>, tenant: &TenantId, number: usize) -> Result<RunKey, String> {
@@ -232,10 +298,6 @@ async fn advance(engine: &Engine<Store>, run: &RunKey) -> Result<(), String> {
     Box::pin(advance).await.map(drop).map_err(to_text)
 }
 
-fn f64_of(count: usize) -> f64 {
+pub(crate) fn f64_of(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::MAX, f64::from)
-}
-
-fn to_text(error: impl fmt::Display) -> String {
-    error.to_string()
 }

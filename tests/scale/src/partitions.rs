@@ -11,13 +11,21 @@ const WRITE_UNITS: f64 = 1_000.0;
 const READ_UNITS: f64 = 3_000.0;
 
 /// The indexes and their hash attributes.
-const INDEXES: [(&str, &str); 5] = [
+pub(crate) const INDEXES: [(&str, &str); 5] = [
     ("due", "due_pk"),
     ("runs_by_tenant", "tenant_pk"),
     ("runs_by_status", "status_pk"),
     ("runs_by_record", "record_pk"),
     ("open_approvals", "open_pk"),
 ];
+
+/// The partition of the worker registry.
+const WORKER_REGISTRY: &str = "#workers";
+
+/// Whether all tenants use this partition.
+pub(crate) fn is_shared(partition: &str) -> bool {
+    ["due ", "open_approvals paused", "#"].iter().any(|prefix| partition.starts_with(prefix))
+}
 
 /// Whether units are read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,21 +64,42 @@ struct Bucket {
 }
 
 /// The partitions of a table and its indexes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Partitions {
+    /// The part of the real limits that a partition has. A small load then meets the limits as a large one would.
+    scale: f64,
     buckets: BTreeMap<(String, Access), Bucket>,
     /// The index partitions that each item is in.
     items: HashMap<String, HashMap<&'static str, String>>,
 }
 
+impl Default for Partitions {
+    fn default() -> Self {
+        Self { scale: 1.0, buckets: BTreeMap::new(), items: HashMap::new() }
+    }
+}
+
 impl Partitions {
-    /// Whether a partition of this request has no capacity left.
-    pub(crate) fn exhausted(&mut self, operation: &str, body: &Value) -> bool {
+    /// All units that were consumed since the last reset, except those of the worker registry, which a fleet without
+    /// runs uses too.
+    pub(crate) fn consumed(&self, access: Access) -> f64 {
+        let counts = |partition: &str, of: Access| of == access && partition != WORKER_REGISTRY;
+        self.buckets
+            .iter()
+            .filter(|((partition, of), _)| counts(partition, *of))
+            .map(|(_, bucket)| bucket.consumed)
+            .sum()
+    }
+
+    /// A partition of this request that has no capacity left. A write needs capacity in its indexes too.
+    pub(crate) fn exhausted(&mut self, operation: &str, body: &Value) -> Option<String> {
         let access = Access::of(operation);
-        table_partitions(body).into_iter().chain(queried(body)).any(|partition| {
-            let bucket = self.bucket(partition, access);
-            bucket.tokens <= 0.0
-        })
+        let mut partitions = table_partitions(body);
+        partitions.extend(queried(body));
+        if access == Access::Write {
+            partitions.extend(INDEXES.iter().flat_map(|(index, _)| self.index_partitions(index, body)));
+        }
+        partitions.into_iter().find(|partition| self.bucket(partition.clone(), access).tokens <= 0.0)
     }
 
     /// Takes the units that DynamoDB reports for a request.
@@ -106,9 +135,10 @@ impl Partitions {
         all
     }
 
-    /// Forgets what was consumed so far.
-    pub(crate) fn reset(&mut self) {
+    /// Forgets what was consumed so far, and sets the part of the real limits that a partition has.
+    pub(crate) fn restart(&mut self, scale: f64) {
         self.buckets.clear();
+        self.scale = scale;
     }
 
     fn take(&mut self, partitions: &[String], access: Access, units: f64) {
@@ -121,7 +151,7 @@ impl Partitions {
     }
 
     fn bucket(&mut self, partition: String, access: Access) -> &mut Bucket {
-        let (now, limit) = (Instant::now(), access.limit());
+        let (now, limit) = (Instant::now(), access.limit() * self.scale);
         let new = || Bucket { tokens: limit, filled: now, consumed: 0.0 };
         let bucket = self.buckets.entry((partition, access)).or_insert_with(new);
         let elapsed: Duration = now.duration_since(bucket.filled);
@@ -168,13 +198,15 @@ fn each(value: &Value) -> Vec<&Value> {
 }
 
 /// The writes of a request: its own, those of a transaction, or those of a batch.
-fn writes(body: &Value) -> Vec<&Value> {
+pub(crate) fn writes(body: &Value) -> Vec<&Value> {
     let mut found = Vec::new();
     for item in body["TransactItems"].as_array().into_iter().flatten() {
         found.extend(item.as_object().into_iter().flatten().map(|(_, write)| write));
     }
     for puts in body["RequestItems"].as_object().into_iter().flat_map(|tables| tables.values()) {
-        found.extend(puts.as_array().into_iter().flatten().map(|put| &put["PutRequest"]));
+        for put in puts.as_array().into_iter().flatten() {
+            found.extend(put.as_object().into_iter().flatten().map(|(_, write)| write));
+        }
     }
     if body["Item"].is_object() || body["Key"].is_object() {
         found.push(body);
@@ -182,7 +214,7 @@ fn writes(body: &Value) -> Vec<&Value> {
     found
 }
 
-fn key_of(write: &Value) -> Option<String> {
+pub(crate) fn key_of(write: &Value) -> Option<String> {
     let key = if write["Item"].is_object() { &write["Item"] } else { &write["Key"] };
     Some(format!("{} {}", key["pk"]["S"].as_str()?, key["sk"]["S"].as_str()?))
 }
@@ -231,14 +263,26 @@ mod tests {
         let mut partitions = Partitions::default();
         let body = json!({ "Item": { "pk": { "S": "a" }, "sk": { "S": "x" } } });
         let used = |units: f64| json!({ "ConsumedCapacity": { "CapacityUnits": units } });
-        assert!(!partitions.exhausted("PutItem", &body));
+        assert_eq!(partitions.exhausted("PutItem", &body), None);
         partitions.consume("PutItem", &body, &used(1_000.0));
-        assert!(partitions.exhausted("PutItem", &body));
-        assert!(!partitions.exhausted("GetItem", &body), "reads have their own limit");
+        assert_eq!(partitions.exhausted("PutItem", &body).as_deref(), Some("a"));
+        assert_eq!(partitions.exhausted("GetItem", &body), None, "reads have their own limit");
         let other = json!({ "Item": { "pk": { "S": "b" }, "sk": { "S": "x" } } });
-        assert!(!partitions.exhausted("PutItem", &other));
+        assert_eq!(partitions.exhausted("PutItem", &other), None);
         tokio::time::advance(Duration::from_millis(10)).await;
-        assert!(!partitions.exhausted("PutItem", &body));
+        assert_eq!(partitions.exhausted("PutItem", &body), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_index_partition_stops_writes() {
+        let mut partitions = Partitions::default();
+        let item = |name: &str| json!({ "Item": { "pk": { "S": name }, "sk": { "S": "x" }, "due_pk": { "S": "run#1" } } });
+        let used = json!({ "ConsumedCapacity": {
+            "CapacityUnits": 1_001.0, "GlobalSecondaryIndexes": { "due": { "CapacityUnits": 1_000.0 } }
+        } });
+        partitions.consume("PutItem", &item("a"), &used);
+        assert_eq!(partitions.exhausted("PutItem", &item("b")).as_deref(), Some("due run#1"));
+        assert!(is_shared("due run#1") && is_shared("#fleet") && !is_shared("acme#log"));
     }
 
     #[tokio::test(start_paused = true)]
@@ -250,7 +294,7 @@ mod tests {
         } });
         let to = |partition: &str| json!({ "Key": key, "ExpressionAttributeValues": { ":due_pk": { "S": partition } } });
         partitions.consume("UpdateItem", &to("run#1"), &used);
-        partitions.reset();
+        partitions.restart(1.0);
         partitions.consume("UpdateItem", &to("evidence#1"), &used);
         let units: Vec<(String, f64)> =
             partitions.hottest(9).into_iter().map(|used| (used.partition, used.units)).collect();

@@ -11,16 +11,19 @@ use tokio::time::sleep;
 
 type StoredBlobs = HashMap<(TenantId, Digest), Vec<u8>>;
 
+type StoredBundles = HashMap<(TenantId, String), Vec<u8>>;
+
 /// Clones share their state.
 #[derive(Debug, Clone)]
 pub(crate) struct Services {
     latency: Duration,
     blobs: Arc<Mutex<StoredBlobs>>,
+    bundles: Arc<Mutex<StoredBundles>>,
 }
 
 impl Services {
     pub(crate) fn new(latency: Duration) -> Self {
-        Self { latency, blobs: Arc::default() }
+        Self { latency, blobs: Arc::default(), bundles: Arc::default() }
     }
 }
 
@@ -40,6 +43,27 @@ impl Blobs for Services {
     ) -> Result<Option<Vec<u8>>, StoreError> {
         sleep(self.latency).await;
         Ok(self.blobs.lock().get(&(tenant.clone(), blob.sha256)).cloned())
+    }
+
+    async fn put_bundle(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        bytes: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        sleep(self.latency).await;
+        let mut bundles = self.bundles.lock();
+        let name = (tenant.clone(), name.to_owned());
+        let stored = bundles.get(&name).cloned();
+        if stored.is_none() {
+            bundles.insert(name, bytes);
+        }
+        Ok(stored)
+    }
+
+    async fn bundle(&self, tenant: &TenantId, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        sleep(self.latency).await;
+        Ok(self.bundles.lock().get(&(tenant.clone(), name.to_owned())).cloned())
     }
 }
 

@@ -1,0 +1,200 @@
+//! Faults: processes are killed, stopped, suspended and drained; the store is slow, away or full; dispatch, policy and
+//! directory change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use api_types::{Caps, Person, PutTenant};
+use client::Client;
+use domain::PersonId;
+use parking_lot::Mutex;
+use rustix::process::Signal;
+use tokio::time::sleep;
+
+use crate::fleet::Fleet;
+use crate::people::{ADMIN, APPROVERS, Clients, OPERATOR, REQUESTER, Shared, is_temporary};
+use crate::rng::Rng;
+use crate::site::{Site, StoreFault};
+
+const COMMON: &str = include_str!("policies/common.rego");
+const COMMON_TEST: &str = include_str!("policies/common_test.rego");
+const STRICT: &str = include_str!("policies/strict.rego");
+
+const PAUSE: Duration = Duration::from_millis(200);
+
+const WRITES_MAX: u32 = 64;
+
+pub(crate) struct Chaos<S> {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) site: Arc<S>,
+    pub(crate) fleet: Arc<Fleet<S>>,
+    pub(crate) counts: Mutex<BTreeMap<&'static str, u32>>,
+    /// Set when no further fault may start.
+    pub(crate) calm: AtomicBool,
+}
+
+impl<S: Site> Chaos<S> {
+    fn count(&self, what: &'static str) {
+        *self.counts.lock().entry(what).or_default() += 1;
+    }
+
+    /// Faults of processes and, at the same time, faults of the store and changes by an admin, until calm is requested.
+    /// Every fault is over when this returns.
+    pub(crate) async fn run(self: Arc<Self>) -> Result<(), String> {
+        let admin = self.shared.api.clients(ADMIN)?;
+        let mut rng = Rng::new(self.shared.seed, "process faults");
+        let processes = async {
+            while self.pause(&mut rng).await {
+                self.disturb_process(&admin, &mut rng).await;
+            }
+            Ok(())
+        };
+        let mut rng = Rng::new(self.shared.seed, "store faults");
+        let store = async {
+            while self.pause(&mut rng).await {
+                self.disturb_store(&admin, &mut rng).await?;
+            }
+            Ok(())
+        };
+        tokio::try_join!(processes, store).map(drop)
+    }
+
+    /// Returns whether another fault may follow.
+    async fn pause(&self, rng: &mut Rng) -> bool {
+        let mean = u64::try_from(self.site.pace().fault_every.as_millis()).unwrap_or(u64::MAX);
+        sleep(Duration::from_millis(rng.between(mean / 2, mean * 3 / 2))).await;
+        !self.calm.load(Ordering::Relaxed)
+    }
+
+    async fn disturb_process(&self, admin: &Clients, rng: &mut Rng) {
+        match rng.below(100) {
+            0..=49 => self.signal(true, Signal::KILL, "workers_killed", rng),
+            50..=66 => self.signal(false, Signal::KILL, "servers_killed", rng),
+            67..=79 => self.signal(true, Signal::TERM, "workers_terminated", rng),
+            80..=87 => self.drain(admin, rng).await,
+            _ => self.suspend(rng).await,
+        }
+    }
+
+    async fn disturb_store(&self, admin: &Clients, rng: &mut Rng) -> Result<(), String> {
+        match rng.below(100) {
+            0..=19 => self.stop_dispatch(admin.any(rng), rng).await,
+            20..=34 => self.change_policy(admin.any(rng), rng).await,
+            35..=49 => self.change_directory(admin.any(rng), rng).await,
+            50..=67 => return self.break_store(StoreFault::Slow, "store_slow", rng).await,
+            68..=84 => return self.break_store(StoreFault::Away, "store_away", rng).await,
+            _ => return self.break_store(StoreFault::Full, "store_full", rng).await,
+        }
+        Ok(())
+    }
+
+    fn signal(&self, worker: bool, signal: Signal, what: &'static str, rng: &mut Rng) {
+        if let Some(pid) = self.fleet.pid(worker, rng.below(1_000)) {
+            Fleet::<S>::signal(pid, signal);
+            self.count(what);
+        }
+    }
+
+    /// Suspends a worker for longer than its leases; it continues with steps that it lost.
+    async fn suspend(&self, rng: &mut Rng) {
+        let Some(pid) = self.fleet.pid(true, rng.below(1_000)) else { return };
+        Fleet::<S>::signal(pid, Signal::STOP);
+        self.count("workers_suspended");
+        sleep(self.site.pace().suspend).await;
+        Fleet::<S>::signal(pid, Signal::CONT);
+    }
+
+    /// Asks a worker through the store to drain. It ends, and is replaced.
+    async fn drain(&self, admin: &Clients, rng: &mut Rng) {
+        let Ok(listed) = admin.any(rng).workers().await else { return };
+        let running: Vec<_> = listed
+            .workers
+            .iter()
+            .filter(|worker| matches!(worker.status.as_str(), "idle" | "executing"))
+            .collect();
+        if running.is_empty() {
+            return;
+        }
+        let mut command = self.site.cli();
+        command.args(["worker", "drain", &rng.pick(&running).worker, "--reason", "soak", "--no-wait"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null());
+        let drained = tokio::task::spawn_blocking(move || command.status()).await;
+        if matches!(drained, Ok(Ok(status)) if status.success()) {
+            self.count("workers_drained");
+        }
+    }
+
+    async fn stop_dispatch(&self, admin: &Client, rng: &mut Rng) {
+        if admin.stop_dispatch("soak").await.is_ok() {
+            self.count("dispatch_stopped");
+        }
+        sleep(Duration::from_millis(rng.between(200, 2_000))).await;
+        start_dispatch(admin).await;
+    }
+
+    async fn change_policy(&self, admin: &Client, rng: &mut Rng) {
+        if admin.apply_policy(policy(rng.percent(50))).await.is_ok() {
+            self.count("policy_changed");
+        }
+    }
+
+    async fn change_directory(&self, admin: &Client, rng: &mut Rng) {
+        if put_directory(admin, rng.percent(50)).await.is_ok() {
+            self.count("directory_changed");
+        }
+    }
+
+    async fn break_store(&self, fault: StoreFault, what: &'static str, rng: &mut Rng) -> Result<(), String> {
+        if self.site.can(fault) {
+            let time = Duration::from_millis(rng.between(500, 5_000));
+            self.site.fault(fault, time, self.fleet.pids()).await?;
+            self.count(what);
+        }
+        Ok(())
+    }
+}
+
+/// Repeats the request until dispatch is started and every run that waited is announced.
+pub(crate) async fn start_dispatch(admin: &Client) {
+    let mut cursor = None;
+    loop {
+        match admin.start_dispatch(cursor.clone()).await {
+            Ok(started) => match started.next {
+                None => return,
+                next => cursor = next,
+            },
+            Err(error) if is_temporary(&error) => sleep(PAUSE).await,
+            Err(_) => return,
+        }
+    }
+}
+
+/// The files of the strict or the lenient policy.
+pub(crate) fn policy(strict: bool) -> BTreeMap<String, String> {
+    let mut files = vec![("common.rego", COMMON), ("common_test.rego", COMMON_TEST)];
+    if strict {
+        files.push(("strict.rego", STRICT));
+    }
+    files.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
+}
+
+/// Replaces the directory. `cat` is in the group `oncall` or not.
+pub(crate) async fn put_directory(admin: &Client, with_cat: bool) -> Result<(), String> {
+    let revision = admin.tenant().await.map_err(|error| error.to_string())?.revision;
+    let person = |name: &str| name.parse::<PersonId>().map_err(|error| error.to_string());
+    let mut people = BTreeMap::new();
+    for name in APPROVERS.into_iter().chain([ADMIN, OPERATOR, REQUESTER]) {
+        people.insert(person(name)?, Person::default());
+    }
+    let mut oncall = BTreeSet::from([person("ben")?]);
+    if with_cat {
+        oncall.insert(person("cat")?);
+    }
+    let group = "oncall".parse().map_err(|error| format!("{error}"))?;
+    let caps = Caps { max_writes_per_run: WRITES_MAX };
+    let put = PutTenant { caps, people, groups: BTreeMap::from([(group, oncall)]), revision };
+    admin.put_tenant(&put).await.map(drop).map_err(|error| error.to_string())
+}

@@ -1,0 +1,114 @@
+//! Starts runs, and cancels, pauses, rolls back or repeats some of the requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use api_types::StartRun;
+use client::RunStart;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::flow::{Flow, LANES};
+use crate::people::{Clients, OPERATOR, REQUESTER, Shared, is_temporary};
+use crate::rng::Rng;
+use crate::site::Site;
+
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Numbers of issues below this belong to the fake itself.
+pub(crate) const FIRST_ISSUE: u64 = 1_000;
+
+pub(crate) struct Load<S> {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) site: Arc<S>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) runs_max: u64,
+    pub(crate) until: Instant,
+    /// The number of the next run.
+    pub(crate) next: AtomicU64,
+    /// The number of open runs, as of the last look.
+    pub(crate) open: AtomicUsize,
+    pub(crate) rejected: AtomicU64,
+    pub(crate) joined: AtomicU64,
+}
+
+impl<S: Site> Load<S> {
+    /// Starts runs until the time is over or all runs are started.
+    pub(crate) async fn start_runs(self: Arc<Self>) -> Result<(), String> {
+        let clients = self.shared.api.clients(REQUESTER)?;
+        let operator = Arc::new(self.shared.api.clients(OPERATOR)?);
+        loop {
+            while self.open.load(Ordering::Relaxed) >= self.site.pace().open_max
+                && Instant::now() < self.until
+            {
+                sleep(PAUSE).await;
+            }
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            if number >= self.runs_max || Instant::now() >= self.until {
+                return Ok(());
+            }
+            let mut rng = Rng::new(self.shared.seed, &format!("run-{number}"));
+            self.open.fetch_add(1, Ordering::Relaxed);
+            self.start_run(number, &clients, &operator, &mut rng).await;
+        }
+    }
+
+    async fn start_run(&self, number: u64, clients: &Clients, operator: &Arc<Clients>, rng: &mut Rng) {
+        let flow = rng.pick(&self.flows).clone();
+        let (sys_id, issue) = (format!("{number:032x}"), FIRST_ISSUE + number);
+        self.site.outside().prepare(&sys_id, issue);
+        let lane = format!("lane-{}", rng.below(LANES));
+        let Ok(workflow) = flow.name.parse() else { return };
+        let input = json!({ "n": number, "sys_id": sys_id, "issue": issue, "lane": lane });
+        let request = StartRun { workflow, input, record: None };
+        let key = format!("soak-{number}");
+        let Some(started) = self.ask(&request, &key, clients, rng).await else { return };
+        self.joined.fetch_add(u64::from(started.joined), Ordering::Relaxed);
+        self.shared.journal.lock().started.insert(key.clone(), started.run.clone());
+        if rng.percent(3) {
+            let again = self.ask(&request, &key, clients, rng).await;
+            if again.as_ref().is_none_or(|again| again.run != started.run) {
+                self.shared.violation(Some(&started.run), format!("a repeated request got {again:?}"));
+            }
+        }
+        Self::disturb(started, operator, rng);
+    }
+
+    /// Repeats the request until it has an answer. `None` if the concurrency key is in use.
+    async fn ask(&self, request: &StartRun, key: &str, clients: &Clients, rng: &mut Rng) -> Option<RunStart> {
+        loop {
+            match clients.any(rng).start(request, key.to_owned()).await {
+                Ok(started) => return Some(started),
+                Err(error) if is_temporary(&error) => sleep(PAUSE).await,
+                Err(error) if error.is("CONCURRENCY_CONFLICT") => {
+                    self.rejected.fetch_add(1, Ordering::Relaxed);
+                    return None;
+                }
+                Err(error) => {
+                    self.shared.violation(None, format!("the request {key} was refused: {error}"));
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Cancels, pauses or rolls back some runs a little later.
+    fn disturb(started: RunStart, operator: &Arc<Clients>, rng: &mut Rng) {
+        let choice = rng.below(100);
+        if choice >= 9 {
+            return;
+        }
+        let (after, operator, mut rng) = (rng.below(1_500), Arc::clone(operator), rng.clone());
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(after)).await;
+            let client = operator.any(&mut rng);
+            // The run may have ended, or not exist yet; a lost reply is as good as no request.
+            let _ = match choice {
+                0..=4 => client.cancel(&started.run, "soak").await,
+                5 | 6 => client.pause(&started.run, "soak").await,
+                _ => client.roll_back(&started.run, "soak", None).await,
+            };
+        });
+    }
+}

@@ -1,0 +1,159 @@
+//! A local AWS: the worker of the containers, `serve --aws`, the sweep function, and a proxy between them and AWS.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_e2e::{TENANT, TestConfig, TestEnv};
+use domain::TenantId;
+use domain::tenant::Person;
+use evidence::PublicKey;
+use rustix::process::Pid;
+use store::Governance as _;
+use store::aws::{AwsStore, S3Blobs, SqsQueue};
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+use crate::flow::Reach;
+use crate::outside::Outside;
+use crate::people::ADMIN;
+use crate::proxy::{Proxy, ProxyMode};
+
+use super::{Pace, Site, StoreFault};
+
+/// As often as a schedule invokes the sweep during an incident; each invocation starts a process.
+const SWEEP_EVERY: Duration = Duration::from_secs(15);
+
+pub(crate) struct AwsSite {
+    directory: TempDir,
+    config: PathBuf,
+    programs: PathBuf,
+    env: TestEnv,
+    store: AwsStore<SqsQueue, S3Blobs>,
+    outside: Outside,
+    proxy: Arc<Proxy>,
+    tenant: TenantId,
+}
+
+impl AwsSite {
+    /// Deploys the product to the local AWS that the environment names.
+    pub(crate) async fn open() -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("prepare the soak: {error}");
+        let directory = tempfile::Builder::new().prefix("countersign-soak-").tempdir().map_err(failed)?;
+        let outside = Outside::start().await.map_err(failed)?;
+        let config = directory.path().join("countersign.yaml");
+        std::fs::write(&config, outside.config()).map_err(failed)?;
+        let mut test_config = TestConfig::from_environment();
+        let address = test_config.aws.trim_start_matches("http://").to_owned();
+        let proxy = Proxy::start(address).await.map_err(failed)?;
+        let shared =
+            [("AWS_ENDPOINT_URL".to_owned(), proxy.url()), ("RUST_LOG".to_owned(), "warn".to_owned())];
+        let worker = shared.iter().cloned().chain([("COUNTERSIGN_CONFIG".to_owned(), outside.config())]);
+        test_config.extra_env = BTreeMap::from([
+            ("worker".to_owned(), worker.collect()),
+            ("countersign".to_owned(), shared.to_vec()),
+        ]);
+        let programs = test_config.programs.clone();
+        let env = TestEnv::open_at(test_config, "soak").await;
+        let store = env.store().await;
+        let tenant: TenantId = TENANT.parse().map_err(|error| format!("{error}"))?;
+        add_admin(&store, &tenant).await?;
+        Ok(Self { directory, config, programs, env, store, outside, proxy, tenant })
+    }
+}
+
+/// The directory must name the user of the first key.
+async fn add_admin(store: &AwsStore<SqsQueue, S3Blobs>, tenant: &TenantId) -> Result<(), String> {
+    let stored = store.tenant(tenant).await.map_err(|error| error.to_string())?;
+    let mut settings = stored.ok_or("the tenant has no settings")?;
+    let admin = ADMIN.parse().map_err(|error| format!("{error}"))?;
+    settings.people.insert(admin, Person::default());
+    settings.revision += 1;
+    store.put_tenant(settings).await.map(drop).map_err(|error| error.to_string())
+}
+
+impl Site for AwsSite {
+    type Store = AwsStore<SqsQueue, S3Blobs>;
+
+    fn pace(&self) -> Pace {
+        Pace {
+            workers: 3,
+            servers: 2,
+            starters: 8,
+            open_max: 100,
+            fault_every: Duration::from_secs(6),
+            settle: Duration::from_mins(10),
+            // The lease of a step is half a minute.
+            suspend: Duration::from_secs(40),
+        }
+    }
+
+    fn outside(&self) -> &Outside {
+        &self.outside
+    }
+
+    /// The worker of the containers calls no host in its own network, so `http.request` is left out.
+    fn reach(&self) -> Reach {
+        Reach { http: None }
+    }
+
+    fn tenant(&self) -> TenantId {
+        self.tenant.clone()
+    }
+
+    fn store(&self) -> &Self::Store {
+        &self.store
+    }
+
+    fn public_key(&self) -> Result<PublicKey, String> {
+        Ok(self.env.key().public())
+    }
+
+    fn worker(&self) -> Command {
+        self.env.worker_command(&[])
+    }
+
+    fn server(&self, port: u16) -> Command {
+        let mut command = self.cli();
+        command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--config"]).arg(&self.config);
+        command.envs(Outside::credentials());
+        command
+    }
+
+    fn cli(&self) -> Command {
+        let mut command = self.env.countersign();
+        command.args(["--aws", "--tenant", TENANT]).env("HOME", self.directory.path());
+        command
+    }
+
+    fn program(&self) -> Command {
+        Command::new(self.programs.join("countersign"))
+    }
+
+    fn can(&self, fault: StoreFault) -> bool {
+        fault != StoreFault::Full
+    }
+
+    async fn fault(&self, fault: StoreFault, time: Duration, _: Vec<Pid>) -> Result<(), String> {
+        self.proxy.set(if fault == StoreFault::Slow { ProxyMode::Slow } else { ProxyMode::Away });
+        sleep(time).await;
+        self.proxy.set(ProxyMode::Open);
+        Ok(())
+    }
+
+    async fn sweep(&self) {
+        sleep(SWEEP_EVERY).await;
+        // A sweep that fails is followed by the next one.
+        let _ = self.env.sweep().await;
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.directory.path().to_owned()
+    }
+
+    fn keep(&self) -> String {
+        "the local AWS, which stops with this command".to_owned()
+    }
+}

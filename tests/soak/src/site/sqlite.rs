@@ -1,0 +1,179 @@
+//! One SQLite file that all processes share.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use domain::TenantId;
+use evidence::PublicKey;
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use store::{SqliteOptions, SqliteStore};
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+use crate::flow::Reach;
+use crate::outside::Outside;
+
+use super::{Pace, Site, StoreFault};
+
+/// A process that writes beyond its file size limit gets SIGXFSZ, which ends it. Ignored, the write fails instead, as on
+/// a full disk. The shell passes the disposition on to the program.
+const IGNORE_SIGXFSZ: &str = "trap '' XFSZ; exec \"$@\"";
+
+/// Smaller than the write-ahead log and the database, so that every write that needs space fails.
+const FULL_BYTES: u64 = 16 * 1024;
+
+const LEASE: &str = "3s";
+const RENEW_EVERY: &str = "1s";
+
+pub(crate) struct SqliteSite {
+    directory: Mutex<Option<TempDir>>,
+    path: PathBuf,
+    file: PathBuf,
+    binary: PathBuf,
+    config: PathBuf,
+    store: SqliteStore,
+    outside: Outside,
+    tenant: TenantId,
+}
+
+impl SqliteSite {
+    pub(crate) async fn open() -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("prepare the directory: {error}");
+        let directory = tempfile::Builder::new().prefix("countersign-soak-").tempdir().map_err(failed)?;
+        let outside = Outside::start().await.map_err(failed)?;
+        let (file, config) = (directory.path().join("soak.db"), directory.path().join("countersign.yaml"));
+        std::fs::write(&config, outside.config()).map_err(failed)?;
+        let store = SqliteStore::open(&file, SqliteOptions::default()).map_err(|error| error.to_string())?;
+        Ok(Self {
+            path: directory.path().to_owned(),
+            directory: Mutex::new(Some(directory)),
+            binary: countersign_crash::binary::countersign()?,
+            file,
+            config,
+            store,
+            outside,
+            tenant: "default".parse().map_err(|error| format!("{error}"))?,
+        })
+    }
+
+    fn process(&self, more: &[&str]) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", IGNORE_SIGXFSZ, "sh"]).arg(&self.binary).arg("--store").arg(&self.file);
+        command
+            .args(more)
+            .arg("--config")
+            .arg(&self.config)
+            .args(["--allow-host", &self.outside.http_address()]);
+        command.envs(Outside::credentials()).env("RUST_LOG", "warn");
+        command
+    }
+}
+
+impl Site for SqliteSite {
+    type Store = SqliteStore;
+
+    fn pace(&self) -> Pace {
+        Pace {
+            workers: 3,
+            servers: 2,
+            starters: 16,
+            open_max: 400,
+            fault_every: Duration::from_millis(1_500),
+            settle: Duration::from_mins(8),
+            suspend: Duration::from_millis(4_500),
+        }
+    }
+
+    fn outside(&self) -> &Outside {
+        &self.outside
+    }
+
+    fn reach(&self) -> Reach {
+        Reach { http: Some(self.outside.http_url()) }
+    }
+
+    fn tenant(&self) -> TenantId {
+        self.tenant.clone()
+    }
+
+    fn store(&self) -> &SqliteStore {
+        &self.store
+    }
+
+    fn public_key(&self) -> Result<PublicKey, String> {
+        let path = self.file.with_file_name("soak.db.pub");
+        let text = std::fs::read_to_string(path).map_err(|error| format!("read the public key: {error}"))?;
+        PublicKey::from_text(&text).map_err(|error| error.to_string())
+    }
+
+    fn worker(&self) -> Command {
+        let mut command = self.process(&["worker"]);
+        command.args(["--lease", LEASE, "--renew-every", RENEW_EVERY, "--drain", "2s"]);
+        command
+    }
+
+    fn server(&self, port: u16) -> Command {
+        self.process(&["serve", "--listen", &format!("127.0.0.1:{port}")])
+    }
+
+    fn cli(&self) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.arg("--store").arg(&self.file);
+        command
+    }
+
+    fn program(&self) -> Command {
+        Command::new(&self.binary)
+    }
+
+    fn can(&self, _: StoreFault) -> bool {
+        true
+    }
+
+    async fn fault(&self, fault: StoreFault, time: Duration, processes: Vec<Pid>) -> Result<(), String> {
+        match fault {
+            // Writers wait for the lock, at most as long as SQLite's busy timeout.
+            StoreFault::Slow => self.hold_lock(time / 4).await,
+            StoreFault::Away => self.hold_lock(time).await,
+            StoreFault::Full => {
+                limit_file_size(&processes, Some(FULL_BYTES));
+                sleep(time).await;
+                limit_file_size(&processes, None);
+                Ok(())
+            }
+        }
+    }
+
+    async fn sweep(&self) {}
+
+    fn directory(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    fn keep(&self) -> String {
+        let kept = self.directory.lock().take().map(TempDir::keep);
+        kept.map_or_else(String::new, |path| path.display().to_string())
+    }
+}
+
+impl SqliteSite {
+    /// Holds the write lock of the file, as another process would.
+    async fn hold_lock(&self, time: Duration) -> Result<(), String> {
+        let failed = |error: rusqlite::Error| format!("lock the store: {error}");
+        let connection = Connection::open(&self.file).map_err(failed)?;
+        connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
+        connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+        sleep(time).await;
+        connection.execute_batch("ROLLBACK").map_err(failed)
+    }
+}
+
+/// Sets the soft limit, which an ordinary user may raise again. A process may have ended.
+fn limit_file_size(processes: &[Pid], bytes: Option<u64>) {
+    for process in processes {
+        let _ = prlimit(Some(*process), Resource::Fsize, Rlimit { current: bytes, maximum: None });
+    }
+}
