@@ -17,6 +17,10 @@ use std::process::ExitCode;
 use accept::AcceptLoad;
 use bench::{Bench, Load};
 
+/// The allocator of `countersign` and `countersign-worker`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const HELP: &str = "\
 Measure the embedded store, with every commit synced: the cost of a step, the time of a page of a list, the rate of
 accepted webhooks, and the latency of an event stream.

@@ -188,7 +188,7 @@ async fn make_key(
         person: PersonId::new(person).unwrap(),
         roles: Roles::from_iter([role]),
         note: String::new(),
-        expires_at: None,
+        expires_in: None,
     };
     engine.tenant_handle(tenant, &Initiator::new(Cause::User, person)).make_key(new).await.unwrap();
     (id.clone(), PresentedKey::format(tenant, &id, &secret))

@@ -190,9 +190,8 @@ fn lambda(share: Share, invocations: f64, gb_seconds: f64) -> Vec<BillLine> {
 
 /// The sweep function, spread over the steps of a month.
 fn sweep(counts: &Counts, share: Share) -> BillLine {
-    let queries = total(&counts.sweep, Service::DynamoDb, |tally| as_f64(tally.requests));
     let read_units = total(&counts.sweep, Service::DynamoDb, |tally| tally.read_units);
-    let gb_seconds = (HANDLER_MS + TRIP_MS * queries) / 1000.0 * function_gb();
+    let gb_seconds = (HANDLER_MS + TRIP_MS * as_f64(counts.sweep_trips)) / 1000.0 * function_gb();
     let usd = read_units * prices::READ_UNITS / MILLION
         + prices::LAMBDA_REQUESTS / MILLION
         + gb_seconds * prices::LAMBDA_GB_SECOND;

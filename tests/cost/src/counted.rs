@@ -117,4 +117,18 @@ impl Blobs for CountingStore {
     ) -> Result<Option<Vec<u8>>, StoreError> {
         self.count_request((Service::S3, "GetObject", on.as_str()), self.store.blob(on, tenant, blob)).await
     }
+
+    async fn put_bundle(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        bytes: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let kind = (Service::S3, "PutObject", "evidence");
+        self.count_request(kind, self.store.put_bundle(tenant, name, bytes)).await
+    }
+
+    async fn bundle(&self, tenant: &TenantId, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.count_request((Service::S3, "GetObject", "evidence"), self.store.bundle(tenant, name)).await
+    }
 }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use connectors::{Credential, HostAllowList, ToolRegistry, model, servicenow};
 use domain::tenant::Person;
 use domain::{Approval, Card, PersonId, Role, Tenant, TenantId};
-use engine::{Again, ApprovalNotifier, Notifier, NotifyFailure};
+use engine::{ApprovalNotifier, Notifier, NotifyFailure, RetryHint};
 use fakes::model::{KEY, Model, Recording};
 use fakes::servicenow::{PASSWORD, ServiceNow, USER};
 use fakes::slack::FakeSlack;
@@ -96,7 +96,7 @@ impl ApprovalNotifier for SlackNotifier {
             approval: approval.id.clone(),
             why: engine::error_chain(&error),
             so_far: None,
-            again: Again::No,
+            retry: RetryHint::Never,
         })
     }
 }

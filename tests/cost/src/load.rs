@@ -75,8 +75,9 @@ pub(crate) struct Counts {
     /// Round trips of each webhook, and of each approval decision.
     pub(crate) webhooks: Vec<u64>,
     pub(crate) answers: Vec<u64>,
-    /// The requests of one sweep that finds no overdue run.
+    /// The requests of one sweep that finds no overdue run, and its round trips.
     pub(crate) sweep: Counters,
+    pub(crate) sweep_trips: u64,
 }
 
 /// Runs `load` and counts its requests.
@@ -168,12 +169,16 @@ impl TestEnv {
         let by = Initiator::new(Cause::System, "cost");
         self.engine.operations().sweep(&by).await.map_err(to_text)?;
         self.meter.take();
-        self.engine.operations().sweep(&by).await.map_err(to_text)?;
+        let engine = Arc::clone(&self.engine);
+        let sweeping = tokio::spawn(async move { engine.operations().sweep(&by).await });
+        let task = sweeping.id();
+        sweeping.await.map_err(to_text)?.map_err(to_text)?;
         let sweep = self.meter.take();
+        let sweep_trips = sweep.trips_of(task);
         for number in WARM_UP..WARM_UP + runs {
             self.check_run(&run(number)?).await?;
         }
-        Ok(Counts { runs, steps: self.load.steps(), counters, webhooks, answers, sweep })
+        Ok(Counts { runs, steps: self.load.steps(), counters, webhooks, answers, sweep, sweep_trips })
     }
 
     /// One run, from its trigger to its evidence.

@@ -29,8 +29,8 @@ fn workflow(service: &CountingService) -> String {
     format!(
         "workflow: killed\nversion: 1\nenvironment: dev\nsteps:\n\
          - {{ id: facts, tool: transform, with: {{ value: {{ n: '${{ trigger.n }}' }} }}, retry: {{ attempts: 20 }} }}\n\
-         - {{ id: first, tool: http.request, with: {{ method: POST, url: '{url}', body: {{ n: '${{ steps.facts.n }}' }}, effect: native_key }}, retry: {{ attempts: 20 }} }}\n\
-         - {{ id: second, tool: http.request, with: {{ method: POST, url: '{url}', body: {{ ok: '${{ steps.first.body.ok }}' }}, effect: native_key }}, retry: {{ attempts: 20 }} }}\n\
+         - {{ id: first, tool: http.request, with: {{ method: PUT, url: '{url}', body: {{ n: '${{ steps.facts.n }}' }}, effect: native_key }}, retry: {{ attempts: 20 }} }}\n\
+         - {{ id: second, tool: http.request, with: {{ method: PUT, url: '{url}', body: {{ ok: '${{ steps.first.body.ok }}' }}, effect: native_key }}, retry: {{ attempts: 20 }} }}\n\
          - {{ id: sum, tool: transform, with: {{ value: '${{ steps.facts.n + 1 }}' }}, retry: {{ attempts: 20 }} }}\n"
     )
 }
@@ -47,7 +47,7 @@ fn work(binary: &Path, file: &Path, service: &CountingService, crash_at: &str) -
     let output = Command::new(binary)
         .args(["--store", &file.to_string_lossy(), "worker", "--until-idle", "--concurrency", "1"])
         // Short, so that the test takes minutes.
-        .args(["--lease", "400ms", "--heartbeat", "100ms"])
+        .args(["--lease", "400ms", "--renew-every", "100ms"])
         .args(["--allow-host", &service.address().to_string()])
         .args(["--crash-at", crash_at])
         .stdin(Stdio::null())

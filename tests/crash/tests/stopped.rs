@@ -93,7 +93,7 @@ fn worker(binary: &Path, file: &Path, service: &CountingService) -> Command {
     let mut command = Command::new(binary);
     command
         .args(["--store", &file.to_string_lossy(), "worker", "--until-idle", "--concurrency", "1"])
-        .args(["--lease", "400ms", "--heartbeat", "100ms"])
+        .args(["--lease", "400ms", "--renew-every", "100ms"])
         .args(["--allow-host", &service.address().to_string()])
         .stdin(Stdio::null());
     command
@@ -103,7 +103,7 @@ async fn start(engine: &Engine<SqliteStore>, service: &CountingService) -> RunKe
     let url = format!("http://{}/effect", service.address());
     let source = format!(
         "workflow: stopped\nversion: 1\nenvironment: dev\nsteps:\n\
-         - {{ id: effect, tool: http.request, with: {{ method: POST, url: '{url}', body: {{ n: 1 }}, effect: native_key }} }}\n"
+         - {{ id: effect, tool: http.request, with: {{ method: PUT, url: '{url}', body: {{ n: 1 }}, effect: native_key }} }}\n"
     );
     let request = StartRun { tenant: "default".parse().unwrap(), ..request(engine, &source, "stopped") };
     engine.admission().start(request).await.unwrap().run

@@ -298,6 +298,7 @@ impl TestEnv {
         json!({
             "SERVICENOW_WEBHOOK": WEBHOOK_SECRET,
             "SERVICENOW_PASSWORD": servicenow::PASSWORD,
+            "GITHUB_TOKEN": fakes::github::TOKEN,
             "SLACK_TOKEN": "xoxb-fake",
             "SLACK_SIGNING": SLACK_SECRET,
             "EVIDENCE_KEY": self.key.to_text().expose_secret(),

@@ -13,8 +13,8 @@ use fakes::servicenow::INCIDENT;
 use fakes::slack::FakeMessage;
 use serde_json::{Value, json};
 use store::{
-    Archive as _, BlobKind, Blobs as _, Clock as _, Inbox as _, Ledger as _, Queue as _, RECEIVES_MAX,
-    SystemClock, WorkerRegistry as _,
+    Archive as _, Blobs as _, Clock as _, Inbox as _, Ledger as _, Queue as _, RECEIVES_MAX, SystemClock,
+    WorkerRegistry as _,
 };
 
 const TRIAGE: &str = r#"
@@ -135,8 +135,7 @@ async fn named_worker(env: &TestEnv, known: &[&WorkerId]) -> (WorkerId, WorkerPr
 async fn verified(env: &TestEnv, run: &RunKey) -> usize {
     let store = env.store().await;
     let recorded = wait_until("the evidence", TIMEOUT, async || store.evidence(run).await.unwrap()).await;
-    let tenant = &run.tenant;
-    let bytes = store.blob(BlobKind::Evidence, tenant, &recorded.bundle).await.unwrap().unwrap();
+    let bytes = store.bundle(&run.tenant, &recorded.name).await.unwrap().unwrap();
     assert_eq!(Digest::of_bytes(&bytes), recorded.bundle.sha256);
     let verified = evidence::verify(&bytes, &env.key().public()).unwrap();
     verified.bundle().receipts.len()

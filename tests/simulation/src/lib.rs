@@ -18,5 +18,5 @@ mod service;
 
 pub use fault::{FaultKind, FaultPoint};
 pub use flow::{FLOWS, Flow};
-pub use grid::{FlowReport, Report, Sweep, Violation, simulate};
+pub use grid::{FlowReport, Report, Size, Sweep, Violation, simulate};
 pub use scenario::{Scenario, Skew};

@@ -9,9 +9,7 @@ use domain::{
     StepRecord, StepSeq, StepStatus, chain, view,
 };
 use evidence::PublicKey;
-use store::{
-    Archive as _, BlobKind, Blobs as _, Governance as _, Ledger as _, Queue as _, RunQuery, SqliteStore,
-};
+use store::{Archive as _, Blobs as _, Governance as _, Ledger as _, Queue as _, RunQuery, SqliteStore};
 
 use crate::flow::{Flow, Script};
 use crate::service::TOOLS;
@@ -116,7 +114,7 @@ async fn evidence_fault(final_state: &FinalState<'_>, run: &RunKey) -> Option<St
     let Ok(Some(found)) = final_state.store.evidence(run).await else {
         return Some(format!("run {run} is terminal and has no evidence"));
     };
-    let Ok(Some(bytes)) = final_state.store.blob(BlobKind::Evidence, &run.tenant, &found.bundle).await else {
+    let Ok(Some(bytes)) = final_state.store.bundle(&run.tenant, &found.name).await else {
         return Some(format!("the evidence bundle of run {run} is missing"));
     };
     if !final_state.verify_evidence {

@@ -388,11 +388,15 @@ impl Simulation {
                 continue;
             }
             self.retry_until_answered("operator", async |engine: &SimEngine| match self.flow.script {
-                Script::RollBackWhenPaused if record.rollback.is_none() => Box::pin(
-                    engine.tenant_handle(&self.run.tenant, &operator()).roll_back(&self.run.run, "roll back"),
-                )
-                .await
-                .map(|_| ()),
+                Script::RollBackWhenPaused if record.rollback.is_none() => {
+                    Box::pin(engine.tenant_handle(&self.run.tenant, &operator()).roll_back(
+                        &self.run.run,
+                        "roll back",
+                        None,
+                    ))
+                    .await
+                    .map(|_| ())
+                }
                 _ => {
                     Box::pin(
                         engine

@@ -15,7 +15,7 @@ use domain::{
     Action, Approval, ApprovalId, ApprovalStatus, Card, EffectClass, Failure, Fence, FieldChange,
     IdempotencyKey, Millis, Reversibility, ToolName,
 };
-use engine::{Again, ApprovalNotifier, NotifyFailure};
+use engine::{ApprovalNotifier, NotifyFailure, RetryHint};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
@@ -119,7 +119,7 @@ impl FakeService {
         let reply = match request.class {
             EffectClass::NativeKey if *done > 0 => Reply::Done,
             EffectClass::CompareAndSet if *done > 0 => Reply::AlreadySo,
-            EffectClass::ReadOnly => Reply::Done,
+            EffectClass::Pure | EffectClass::ReadOnly => Reply::Done,
             EffectClass::NativeKey
             | EffectClass::CompareAndSet
             | EffectClass::LookUp
@@ -296,7 +296,7 @@ impl ApprovalNotifier for FakeNotifier {
             approval: approval.id.clone(),
             why: "no reply".to_owned(),
             so_far: None,
-            again: Again::After(None),
+            retry: RetryHint::After(None),
         };
         let pass = self.node.enter("people.show", None).await.map_err(lost)?;
         self.service.state.lock().cards.insert(approval.id.clone(), approval.status);

@@ -21,7 +21,7 @@ const MAY_USE: [(&str, &[&str]); 23] = [
     ("engine", &["domain", "workflow", "policy", "evidence", "store", "connectors"]),
     // The harness of the tests. The other crates use it only as a dev-dependency.
     ("testkit", &["domain", "workflow", "evidence", "store", "connectors", "engine"]),
-    ("views", &["domain", "store", "engine"]),
+    ("views", &["domain", "evidence", "store", "engine"]),
     ("api-types", &["domain", "engine", "views"]),
     ("api", &["domain", "workflow", "evidence", "store", "engine", "views", "api-types", "http-client"]),
     ("console", &["domain", "workflow", "evidence", "store", "engine", "views", "slack", "api", "api-types"]),

@@ -1,7 +1,9 @@
 //! Constructs that are restricted to some files, or forbidden everywhere.
 
+use std::collections::BTreeSet;
+
 use crate::code::has_word;
-use crate::workspace::{Source, sources};
+use crate::workspace::{Source, file, files, sources};
 
 const READS_THE_TIME: [&str; 6] =
     ["SystemTime::now", "UNIX_EPOCH.elapsed", "Utc::now", "Local::now", "Zoned::now", "Timestamp::now"];
@@ -53,6 +55,45 @@ fn simulated_crates_use_the_runtime_clock() {
         measured, [""; 0],
         "use `tokio::time::Instant`: it follows virtual time, `std::time::Instant` does not"
     );
+}
+
+/// A fault at a call that does not exist never happens, so its test would pass without the fix.
+#[test]
+fn faults_name_calls_of_the_store() {
+    let intercepted = file("crates/store/src/intercept.rs");
+    let calls = store_calls(&intercepted);
+    let traits: BTreeSet<&str> = calls.iter().filter_map(|call| call.split('.').next()).collect();
+    assert!(traits.contains("ledger") && calls.len() > 60, "{calls:?}");
+    for path in files(&["rs"]) {
+        let text = file(&path);
+        for literal in text.split('"').skip(1).step_by(2) {
+            let named = literal.split_once('.').filter(|(of, _)| traits.contains(of));
+            let is_call = named.is_some_and(|(_, method)| is_method(method));
+            assert!(!is_call || calls.contains(literal), "{path}: the store has no call {literal:?}");
+        }
+    }
+}
+
+/// Whether this is a name after a dot that is not the ending of a file.
+fn is_method(text: &str) -> bool {
+    let is_name = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+    !text.is_empty() && text.bytes().all(is_name) && !["rs", "db"].contains(&text)
+}
+
+/// The names of the calls that an interceptor sees.
+fn store_calls(source: &str) -> BTreeSet<String> {
+    let mut calls = BTreeSet::from(["ledger.commit".to_owned()]);
+    let mut of = None;
+    for line in source.lines().map(str::trim) {
+        if let Some(named) = line.strip_prefix("intercept! { \"") {
+            of = named.split('"').next();
+        } else if line == "}" {
+            of = None;
+        } else if let (Some(of), Some((method, _))) = (of, line.split_once('(')) {
+            calls.insert(format!("{of}.{method}"));
+        }
+    }
+    calls
 }
 
 #[test]

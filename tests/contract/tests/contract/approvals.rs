@@ -105,3 +105,24 @@ async fn operator_continues_a_rejected_run() {
         assert_eq!(env.get(operator, &run).await.json()["status"], status, "{verb}");
     }
 }
+
+#[tokio::test]
+async fn missed_sla_is_in_the_approval() {
+    let env = TestEnv::new().await;
+    let key = env.acme.key(Role::Admin);
+    let started = env.post(key, "/runs", &json!({ "workflow": "asks" })).await.json();
+    let run: domain::RunId = started["run"].as_str().unwrap().parse().unwrap();
+    env.advance(&env.acme, &run).await;
+    let escalated_at = async || {
+        let open = env.get(key, "/approvals").await.json();
+        let approvals = open["approvals"].as_array().unwrap().clone();
+        approvals.into_iter().find(|approval| approval["run"] == run.as_str()).unwrap()["escalated_at"]
+            .clone()
+    };
+    assert_eq!(escalated_at().await, Value::Null);
+    env.clock.advance(domain::Millis::hours(1));
+    // The reminder, then the escalation.
+    env.advance(&env.acme, &run).await;
+    env.advance(&env.acme, &run).await;
+    assert!(escalated_at().await.is_string());
+}

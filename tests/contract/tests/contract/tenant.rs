@@ -142,6 +142,17 @@ async fn keys_of_a_departed_user_are_revoked() {
 }
 
 #[tokio::test]
+async fn audit_entry_of_a_backout_has_the_credential() {
+    let env = TestEnv::new().await;
+    let admin = env.acme.key(Role::Admin);
+    let credential = env.get(admin, "/me").await.json()["credential"].clone();
+    let backout = env.post(admin, "/backout", &json!({ "reason": "fire" })).await;
+    assert_eq!(backout.status, 200, "{}", backout.text());
+    let newest = env.get(admin, "/audit").await.json()["changes"][0].clone();
+    assert_eq!((&newest["by"], &newest["credential"]), (&json!("adam"), &credential), "{newest}");
+}
+
+#[tokio::test]
 async fn key_expires_after_90_days_by_default() {
     let env = TestEnv::new().await;
     let admin = env.acme.key(Role::Admin);

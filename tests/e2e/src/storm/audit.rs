@@ -7,7 +7,7 @@ use std::sync::Arc;
 use domain::{Digest, InboxStatus, Job, QueueName, RunKey, RunRecord, RunStatus};
 use evidence::PublicKey;
 use store::aws::{AwsStore, S3Blobs, SqsQueue};
-use store::{Archive as _, BlobKind, Blobs as _, DeadLetter, Inbox as _, Ledger as _, Queue as _, RunQuery};
+use store::{Archive as _, Blobs as _, DeadLetter, Inbox as _, Ledger as _, Queue as _, RunQuery};
 use tokio::task::JoinSet;
 
 use crate::env::{TENANT, TestEnv};
@@ -109,7 +109,7 @@ impl Audit<'_> {
 async fn check_evidence(store: &Store, run: &RunKey, key: &PublicKey) -> Result<u64, String> {
     let recorded = store.evidence(run).await.map_err(|error| error.to_string())?;
     let recorded = recorded.ok_or("not recorded")?;
-    let bytes = store.blob(BlobKind::Evidence, &run.tenant, &recorded.bundle).await;
+    let bytes = store.bundle(&run.tenant, &recorded.name).await;
     let bytes = bytes.map_err(|error| error.to_string())?.ok_or("not in the bucket")?;
     if Digest::of_bytes(&bytes) != recorded.bundle.sha256 {
         return Err("differs from the recorded digest".to_owned());
@@ -130,7 +130,7 @@ async fn is_done(store: &Store, run: &RunKey, job: &Job) -> bool {
         Job::Advance => store.load(run).await.unwrap().is_some_and(|record| record.status.is_terminal()),
         Job::BuildEvidence => store.evidence(run).await.unwrap().is_some(),
         // The workflow of the storm has no approvals.
-        Job::NotifyApproval(_) => false,
+        Job::NotifyApproval { .. } => false,
     }
 }
 

@@ -484,7 +484,7 @@ fn resume(model: &Governance, world: &mut World, number: usize, person: u8) -> O
 fn roll_back(model: &Governance, world: &mut World, number: usize, person: u8) -> Option<()> {
     world.left.rollbacks -= 1;
     shape(model, world, number, (person, Mutant::RollbackOrdererMayApprove), |draft| {
-        RollBack { reason: String::new() }.decide(draft).ok()
+        RollBack { reason: String::new(), down_to: None }.decide(draft).ok()
     })?;
     world.oracle.runs[number].shaped.add(person);
     Some(())

@@ -53,7 +53,9 @@ impl Act {
     /// Whether a second request has no second effect.
     pub(crate) const fn is_repeatable(self) -> bool {
         match self.class {
-            EffectClass::ReadOnly | EffectClass::CompareAndSet | EffectClass::LookUp => true,
+            EffectClass::Pure | EffectClass::ReadOnly | EffectClass::CompareAndSet | EffectClass::LookUp => {
+                true
+            }
             EffectClass::NativeKey => !self.forgets,
             EffectClass::Opaque => false,
         }

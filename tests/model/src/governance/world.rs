@@ -292,6 +292,7 @@ impl World {
             lease: LEASE,
             abandoned: receipt.as_ref().is_some_and(ended),
             receipt,
+            departed: Vec::new(),
             assessment: Some(Assessment {
                 verdict: self.verdict(model, run, bound),
                 observed: bound.action.fields.get("observed").cloned(),
