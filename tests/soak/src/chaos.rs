@@ -11,7 +11,7 @@ use api_types::{Caps, Person, PutTenant};
 use client::Client;
 use domain::PersonId;
 use parking_lot::Mutex;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::sleep;
 
 use crate::fleet::Fleet;
@@ -24,6 +24,9 @@ const COMMON_TEST: &str = include_str!("policies/common_test.rego");
 const STRICT: &str = include_str!("policies/strict.rego");
 
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// A store fault is over after five seconds, so this many requests do not all fail because of faults.
+const REQUESTS_MAX: u32 = 600;
 
 const WRITES_MAX: u32 = 64;
 
@@ -81,7 +84,7 @@ impl<S: Site> Chaos<S> {
 
     async fn disturb_store(&self, admin: &Clients, rng: &mut Rng) -> Result<(), String> {
         match rng.below(100) {
-            0..=19 => self.stop_dispatch(admin.any(rng), rng).await,
+            0..=19 => return self.stop_dispatch(admin.any(rng), rng).await,
             20..=34 => self.change_policy(admin.any(rng), rng).await,
             35..=49 => self.change_directory(admin.any(rng), rng).await,
             50..=67 => return self.break_store(StoreFault::Slow, "store_slow", rng).await,
@@ -93,7 +96,7 @@ impl<S: Site> Chaos<S> {
 
     fn signal(&self, worker: bool, signal: Signal, what: &'static str, rng: &mut Rng) {
         if let Some(pid) = self.fleet.pid(worker, rng.below(1_000)) {
-            Fleet::<S>::signal(pid, signal);
+            send_signal(pid, signal);
             self.count(what);
         }
     }
@@ -101,10 +104,10 @@ impl<S: Site> Chaos<S> {
     /// Suspends a worker for longer than its leases; it continues with steps that it lost.
     async fn suspend(&self, rng: &mut Rng) {
         let Some(pid) = self.fleet.pid(true, rng.below(1_000)) else { return };
-        Fleet::<S>::signal(pid, Signal::STOP);
+        let suspended = Suspended::new(pid);
         self.count("workers_suspended");
         sleep(self.site.pace().suspend).await;
-        Fleet::<S>::signal(pid, Signal::CONT);
+        drop(suspended);
     }
 
     /// Asks a worker through the store to drain. It ends, and is replaced.
@@ -127,12 +130,12 @@ impl<S: Site> Chaos<S> {
         }
     }
 
-    async fn stop_dispatch(&self, admin: &Client, rng: &mut Rng) {
+    async fn stop_dispatch(&self, admin: &Client, rng: &mut Rng) -> Result<(), String> {
         if admin.stop_dispatch("soak").await.is_ok() {
             self.count("dispatch_stopped");
         }
         sleep(Duration::from_millis(rng.between(200, 2_000))).await;
-        start_dispatch(admin).await;
+        start_dispatch(admin).await
     }
 
     async fn change_policy(&self, admin: &Client, rng: &mut Rng) {
@@ -157,19 +160,45 @@ impl<S: Site> Chaos<S> {
     }
 }
 
+/// A suspended process. It continues when this is dropped, also if the future that suspended it is dropped: a process
+/// that stays suspended may hold the write lock of the store.
+struct Suspended(Pid);
+
+impl Suspended {
+    fn new(pid: Pid) -> Self {
+        send_signal(pid, Signal::STOP);
+        Self(pid)
+    }
+}
+
+impl Drop for Suspended {
+    fn drop(&mut self) {
+        send_signal(self.0, Signal::CONT);
+    }
+}
+
+/// Sends a signal, unless the process has ended.
+fn send_signal(pid: Pid, signal: Signal) {
+    let _ = kill_process(pid, signal);
+}
+
 /// Repeats the request until dispatch is started and every run that waited is announced.
-pub(crate) async fn start_dispatch(admin: &Client) {
-    let mut cursor = None;
-    loop {
+pub(crate) async fn start_dispatch(admin: &Client) -> Result<(), String> {
+    let (mut cursor, mut failed) = (None, String::new());
+    for _ in 0..REQUESTS_MAX {
         match admin.start_dispatch(cursor.clone()).await {
             Ok(started) => match started.next {
-                None => return,
+                None => return Ok(()),
                 next => cursor = next,
             },
-            Err(error) if is_temporary(&error) => sleep(PAUSE).await,
-            Err(_) => return,
+            Err(error) if is_temporary(&error) => {
+                failed = error.to_string();
+                sleep(PAUSE).await;
+            }
+            Err(error) => return Err(format!("start dispatch: {error}")),
         }
     }
+    Err(format!("dispatch was not started after {REQUESTS_MAX} requests: {failed}"))
 }
 
 /// The files of the strict or the lenient policy.
@@ -197,4 +226,39 @@ pub(crate) async fn put_directory(admin: &Client, with_cat: bool) -> Result<(), 
     let caps = Caps { max_writes_per_run: WRITES_MAX };
     let put = PutTenant { caps, people, groups: BTreeMap::from([(group, oncall)]), revision };
     admin.put_tenant(&put).await.map(drop).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The state letter of a process in `/proc`: `T` if it is suspended.
+    fn state(pid: Pid) -> Option<String> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+        stat.rsplit(')').next()?.split_whitespace().next().map(str::to_owned)
+    }
+
+    fn wait_for(pid: Pid, suspended: bool) -> bool {
+        (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            state(pid).is_some_and(|state| (state == "T") == suspended)
+        })
+    }
+
+    #[tokio::test]
+    async fn process_continues_if_its_suspension_is_canceled() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep starts");
+        let pid = Pid::from_child(&child);
+        let suspension = tokio::spawn(async move {
+            let _suspended = Suspended::new(pid);
+            sleep(Duration::from_mins(10)).await;
+        });
+        while !tokio::task::spawn_blocking(move || wait_for(pid, true)).await.expect("the state is read") {}
+        suspension.abort();
+        let _ = suspension.await;
+        let continued = wait_for(pid, false);
+        child.kill().expect("sleep is running");
+        child.wait().expect("sleep ends");
+        assert!(continued);
+    }
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
 use crate::site::Site;
 
@@ -66,11 +66,6 @@ impl<S: Site> Fleet<S> {
             processes.iter().filter(|process| matches!(process.role, Role::Worker) == worker).collect();
         let at = usize::try_from(nth).ok()?.checked_rem(of_role.len())?;
         Some(Pid::from_child(&of_role[at].child))
-    }
-
-    /// Sends a signal, unless the process has ended.
-    pub(crate) fn signal(pid: Pid, signal: Signal) {
-        let _ = kill_process(pid, signal);
     }
 
     /// Replaces every process that has ended.

@@ -75,11 +75,16 @@ impl<S: Site> Load<S> {
         Self::disturb(started, operator, rng);
     }
 
-    /// Repeats the request until it has an answer. `None` if the concurrency key is in use.
+    /// Repeats the request until it has an answer. `None` if the concurrency key is in use, or after a violation.
     async fn ask(&self, request: &StartRun, key: &str, clients: &Clients, rng: &mut Rng) -> Option<RunStart> {
+        let give_up = self.until + self.site.pace().settle;
         loop {
             match clients.any(rng).start(request, key.to_owned()).await {
                 Ok(started) => return Some(started),
+                Err(error) if is_temporary(&error) && Instant::now() > give_up => {
+                    self.shared.violation(None, format!("the request {key} has no answer: {error}"));
+                    return None;
+                }
                 Err(error) if is_temporary(&error) => sleep(PAUSE).await,
                 Err(error) if error.is("CONCURRENCY_CONFLICT") => {
                     self.rejected.fetch_add(1, Ordering::Relaxed);

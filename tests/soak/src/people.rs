@@ -32,6 +32,9 @@ const PAGE: u32 = 100;
 const POLL_EVERY: Duration = Duration::from_millis(300);
 const CONCURRENCY: usize = 8;
 
+/// A store fault is over after five seconds, so this many requests do not all fail because of faults.
+const REQUESTS_MAX: u32 = 400;
+
 /// After this many decisions about one run, the operator cancels it.
 const DECISIONS_MAX: u32 = 5;
 
@@ -229,7 +232,7 @@ pub(crate) async fn undo(shared: Arc<Shared>) -> Result<(), String> {
 
 /// Repeats the request until it has an answer, so that no run is started unnoticed.
 async fn undo_one(shared: &Shared, clients: &Clients, rng: &mut Rng, run: &RunId) {
-    loop {
+    for _ in 0..REQUESTS_MAX {
         match clients.any(rng).undo(run).await {
             Ok(undo) => {
                 shared.journal.lock().started.insert(format!("undo:{run}"), undo.run);
@@ -240,4 +243,5 @@ async fn undo_one(shared: &Shared, clients: &Clients, rng: &mut Rng, run: &RunId
             Err(_) => return,
         }
     }
+    shared.violation(Some(run), format!("{REQUESTS_MAX} requests to undo the run had no answer"));
 }

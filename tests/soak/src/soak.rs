@@ -174,13 +174,19 @@ impl<S: Site> Running<S> {
         for _ in 0..self.site.pace().starters {
             starters.spawn(Arc::clone(&self.load).start_runs());
         }
-        let chaos = tokio::spawn(Arc::clone(&self.chaos).run());
-        join_all(&mut starters).await?;
+        let mut chaos = tokio::spawn(Arc::clone(&self.chaos).run());
+        tokio::select! {
+            ended = join_all(&mut starters) => ended?,
+            ended = &mut chaos => {
+                joined(ended)??;
+                return Err("the faults ended before the load".to_owned());
+            }
+        }
         let load_seconds = self.started.elapsed();
         self.chaos.calm.store(true, Ordering::Relaxed);
         joined(chaos.await)??;
         let admin = self.shared.api.client(ADMIN, 0)?;
-        start_dispatch(&admin).await;
+        start_dispatch(&admin).await?;
         eprintln!("soak: the load is over; no further faults");
         let settling = Instant::now();
         let settled = self.settle().await;

@@ -1,13 +1,13 @@
 //! One SQLite file that all processes share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use domain::TenantId;
 use evidence::PublicKey;
 use parking_lot::Mutex;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use store::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
@@ -24,6 +24,9 @@ const IGNORE_SIGXFSZ: &str = "trap '' XFSZ; exec \"$@\"";
 
 /// Smaller than the write-ahead log and the database, so that every write that needs space fails.
 const FULL_BYTES: u64 = 16 * 1024;
+
+/// How long a fault waits for the write lock.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(5);
 
 const LEASE: &str = "3s";
 const RENEW_EVERY: &str = "1s";
@@ -160,20 +163,48 @@ impl Site for SqliteSite {
 }
 
 impl SqliteSite {
-    /// Holds the write lock of the file, as another process would.
     async fn hold_lock(&self, time: Duration) -> Result<(), String> {
-        let failed = |error: rusqlite::Error| format!("lock the store: {error}");
-        let connection = Connection::open(&self.file).map_err(failed)?;
-        connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
-        connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
-        sleep(time).await;
-        connection.execute_batch("ROLLBACK").map_err(failed)
+        let file = self.file.clone();
+        tokio::task::spawn_blocking(move || hold_lock(&file, time, LOCK_WAIT_MAX))
+            .await
+            .map_err(|error| format!("lock the store: {error}"))?
+            .map_err(|error| format!("lock the store: {error}"))
     }
+}
+
+/// Holds the write lock of the file, as another process would. A suspended worker may hold the lock already; the store
+/// is away then, which is the fault that was asked for.
+fn hold_lock(file: &Path, time: Duration, wait: Duration) -> rusqlite::Result<()> {
+    let connection = Connection::open(file)?;
+    connection.busy_timeout(wait)?;
+    match connection.execute_batch("BEGIN IMMEDIATE") {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => return Ok(()),
+        begun => begun?,
+    }
+    std::thread::sleep(time);
+    connection.execute_batch("ROLLBACK")
 }
 
 /// Sets the soft limit, which an ordinary user may raise again. A process may have ended.
 fn limit_file_size(processes: &[Pid], bytes: Option<u64>) {
     for process in processes {
         let _ = prlimit(Some(*process), Resource::Fsize, Rlimit { current: bytes, maximum: None });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_of_another_process_is_no_error() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("soak.db");
+        let other = Connection::open(&file).expect("a database");
+        other.execute_batch("BEGIN IMMEDIATE").expect("the lock is free");
+        let held = hold_lock(&file, Duration::from_millis(1), Duration::from_millis(10));
+        assert_eq!(held, Ok(()));
+        other.execute_batch("ROLLBACK").expect("the transaction is open");
+        assert_eq!(hold_lock(&file, Duration::from_millis(1), Duration::from_millis(10)), Ok(()));
     }
 }
