@@ -82,9 +82,14 @@ pub struct ApprovalRequirement {
 impl ApprovalRequirement {
     /// Whether approvals that meet this requirement also meet `other`.
     pub fn covers(&self, other: &Self) -> bool {
+        self.tier >= other.tier && self.covers_approvers(other)
+    }
+
+    /// Whether the approvers that this requirement demands are also those that `other` demands, for any tier.
+    pub fn covers_approvers(&self, other: &Self) -> bool {
         let groups = other.groups.is_empty()
             || (!self.groups.is_empty() && self.groups.iter().all(|group| other.groups.contains(group)));
-        self.tier >= other.tier && self.people >= other.people && groups
+        self.people >= other.people && groups
     }
 
     /// A requirement that satisfies both: an approver must be in a group that both name. `None` if both name groups and

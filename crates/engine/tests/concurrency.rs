@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use countersign_engine::{
@@ -12,8 +13,8 @@ use domain::{
     InboxEntry, InboxStatus, Job, Millis, Plan, QueueName, Refusal, RunKey, Timestamp, WorkspaceId,
 };
 use serde_json::{Value, json};
-use store::{Inbox as _, Ledger as _, Queue as _, SqliteStore, StoreError};
-use testkit::{TestClock, acme, ada};
+use store::{Inbox as _, Intercepted, Ledger as _, Queue as _, SqliteStore, StoreError};
+use testkit::{Fault, Faults, TestClock, acme, ada};
 
 fn engine_on(store: &SqliteStore, me: &str) -> Arc<Engine<SqliteStore>> {
     Arc::new(testkit::engine().standard_tools().me(me).on(store.clone()))
@@ -422,6 +423,26 @@ async fn wake_up_passes_many_entries_that_no_longer_wait() {
 }
 
 /// An entry that cannot be processed does not block those behind it.
+#[tokio::test]
+async fn run_gets_its_evidence_although_a_waiting_entry_is_unreadable() {
+    let queue = WaitQueue::of(2).await;
+    end(&queue.engine, &queue.holder).await;
+    // The first entry that is read is that of the first waiter.
+    let is_read = AtomicBool::new(false);
+    let damaged = Faults::new(move |call| {
+        if call.name != "inbox.entry" || is_read.swap(true, Ordering::Relaxed) {
+            return Fault::None;
+        }
+        Fault::Fail(StoreError::broken("read an entry", "damaged"))
+    });
+    let store = Intercepted::new(SqliteStore::clone(queue.engine.store()), damaged);
+    let engine = testkit::engine().standard_tools().signed().clock(queue.clock.clone()).on(store);
+
+    engine.operations().build_evidence(&queue.holder).await.unwrap();
+
+    queue.assert_message_of(&queue.waiting[1]).await;
+}
+
 #[tokio::test]
 async fn stuck_waiter_goes_to_the_end_of_the_wait_queue() {
     let queue = WaitQueue::of(3).await;

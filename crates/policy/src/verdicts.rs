@@ -6,18 +6,18 @@
 
 use std::num::NonZeroUsize;
 
-use domain::{Digest, Verdict};
+use domain::{Digest, Reason, Verdict};
 use lru::LruCache;
 use parking_lot::Mutex;
 
 use crate::bundle::PolicyBundle;
 use crate::request::PolicyRequest;
 
-/// With [`TEXT_BYTES_MAX`], at most 32 MiB; about 8 MiB of verdicts with one reason.
+/// With [`BYTES_MAX`], at most 32 MiB; about 8 MiB of verdicts with one reason.
 const VERDICTS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(16_383);
 
-/// A verdict whose reasons have more text is evaluated each time.
-const TEXT_BYTES_MAX: usize = 1_536;
+/// A verdict whose reasons take more memory is evaluated each time.
+const BYTES_MAX: usize = 1_536;
 
 /// The last verdicts of all policies of a process.
 pub struct VerdictCache(Mutex<LruCache<CacheKey, Verdict>>);
@@ -51,7 +51,7 @@ impl VerdictCache {
             }
             // Not under the lock: an evaluation can take a second.
             let verdict = bundle.evaluate_input(&input)?;
-            if text_bytes(&verdict) <= TEXT_BYTES_MAX {
+            if bytes(&verdict) <= BYTES_MAX {
                 self.0.lock().put(key, verdict.clone());
             }
             Ok(verdict)
@@ -64,9 +64,11 @@ fn key(bundle: &PolicyBundle, input: &str) -> CacheKey {
     CacheKey { bundle: bundle.hash(), input: Digest::of_bytes(input.as_bytes()) }
 }
 
-fn text_bytes(verdict: &Verdict) -> usize {
-    let bytes = |reason: &domain::Reason| {
-        reason.rule.len() + reason.message.len() + reason.file.as_ref().map_or(0, String::len)
+/// The memory of the reasons.
+fn bytes(verdict: &Verdict) -> usize {
+    let bytes = |reason: &Reason| {
+        let text = reason.rule.len() + reason.message.len() + reason.file.as_ref().map_or(0, String::len);
+        size_of::<Reason>() + text
     };
     verdict.reasons.iter().map(bytes).sum()
 }

@@ -158,20 +158,25 @@ fn consume(draft: &mut Draft<'_>, id: &ApprovalId) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Why an interrupted effect may not be attempted again: policy now denies it, or its approval has expired or lost
-/// an approver. `None` if it may.
+/// Why an interrupted effect may not be attempted again: policy now denies it or requires more approvers than it has,
+/// or its approval has expired or lost an approver. `None` if it may.
 pub(super) fn no_longer_allowed(
     draft: &Draft<'_>,
     claim: &Claim,
     before: &PriorAttempt,
 ) -> Result<Option<&'static str>, Refusal> {
-    let denied =
-        claim.assessment.as_ref().is_some_and(|assessment| assessment.verdict.ruling == Ruling::Deny);
-    if denied {
-        return Ok(Some("the action was interrupted, and policy now denies it"));
-    }
-    let Some(id) = &before.approved else { return Ok(None) };
+    const NOT_APPROVED: &str =
+        "the action was interrupted, and policy now requires an approval that it does not have";
+    let required = match claim.assessment.as_ref().map(|assessment| &assessment.verdict.ruling) {
+        Some(Ruling::Deny) => return Ok(Some("the action was interrupted, and policy now denies it")),
+        Some(Ruling::NeedsApproval(requirement)) => Some(requirement),
+        Some(Ruling::Allow) | None => None,
+    };
+    let Some(id) = &before.approved else { return Ok(required.map(|_| NOT_APPROVED)) };
     let approval = draft.approval(id)?;
+    if required.is_some_and(|required| !approval.requirement.covers_approvers(required)) {
+        return Ok(Some(NOT_APPROVED));
+    }
     if approval.expires_at <= draft.now() {
         return Ok(Some("the action was interrupted, and its approval has expired since"));
     }

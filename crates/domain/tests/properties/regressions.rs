@@ -71,6 +71,30 @@ fn interrupted_effect_needs_approvers_who_are_still_in_the_directory() {
 }
 
 #[test]
+fn interrupted_effect_needs_the_approval_that_policy_now_requires() {
+    for (blast_radius, approved) in [(BlastRadius::Low, false), (BlastRadius::Medium, true)] {
+        let mut env = env_with([vec![PlannedStep { blast_radius, ..own("native") }], vec![own("read")]]);
+        env.apply(0, Op::Serve).unwrap();
+        if approved {
+            env.apply(0, APPROVE).unwrap();
+            env.apply(0, Op::Serve).unwrap();
+        }
+        env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+        env.apply(0, Op::PassUntilDue);
+
+        let commit = env.apply(0, Op::Claim(Binding::StricterPolicy)).unwrap();
+
+        // The approval under the earlier policy names as many approvers of the same groups.
+        let status = if approved { RunStatus::Running } else { RunStatus::Paused };
+        assert_eq!(
+            (mode(&commit).is_some(), env.runs[0].record.status),
+            (approved, status),
+            "{blast_radius:?}"
+        );
+    }
+}
+
+#[test]
 fn rejected_rollback_names_the_rejection_when_asked_again() {
     let approved = PlannedStep { blast_radius: BlastRadius::Medium, ..undoable("native") };
     let mut env = env_with([vec![approved, own("read")], vec![own("read")]]);

@@ -211,6 +211,21 @@ fn error_is_not_remembered() {
     assert_eq!(cache.recent(&bundle, &case.request()), None);
 }
 
+/// Rules with short names take memory too.
+#[test]
+fn large_verdict_is_not_remembered() {
+    let cache = VerdictCache::default();
+    let case = Case::default();
+    for (rules, is_kept) in [(1, true), (100, false)] {
+        let rules: Vec<_> = (0..rules)
+            .map(|number| format!("deny contains {{\"rule\": \"r{number}\", \"message\": \"m\"}} if true"))
+            .collect();
+        let bundle = bundle(&rules.join("\n"));
+        assert_eq!(cache.evaluate(&bundle, &case.request()).reasons.len(), rules.len());
+        assert_eq!(cache.recent(&bundle, &case.request()).is_some(), is_kept, "{}", rules.len());
+    }
+}
+
 #[test]
 fn each_approval_rule_needs_its_own_group() {
     let rule = |name: &str, groups: &str| {

@@ -345,10 +345,10 @@ fn account(world: &mut World, number: usize, bound: &Bound, decision: &Decision,
     match &grant.receipt {
         None => {}
         Some(_) if has(|body| matches!(body, EventBody::EffectIntended { .. })) => {
-            world.oracle.effect(&proposed);
+            world.oracle.effect(&proposed, world.directory);
             world.oracle.seen.undo = number == 1 && world.runs[1].record.undoes().is_some();
         }
-        Some(_) => world.oracle.continued(&proposed),
+        Some(_) => world.oracle.continued(&proposed, world.directory),
     }
 }
 

@@ -110,6 +110,10 @@ pub(crate) enum Mutant {
     RejectionForgotten,
     DeclaredRollbackAsRecorded,
     RemovedUsersCount,
+    /// An approver who left the directory after the decision still counts.
+    DepartedApproversCount,
+    /// An interrupted effect continues although policy now requires approvers that it does not have.
+    StricterPolicyIgnored,
     OtherActionAccepted,
     /// The people who shaped a run may approve its undo.
     UndoForgetsParticipants,
@@ -118,7 +122,7 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::RequesterMayApprove,
         Self::AuthorMayApprove,
         Self::ApplierMayApprove,
@@ -130,6 +134,8 @@ impl Mutant {
         Self::RejectionForgotten,
         Self::DeclaredRollbackAsRecorded,
         Self::RemovedUsersCount,
+        Self::DepartedApproversCount,
+        Self::StricterPolicyIgnored,
         Self::OtherActionAccepted,
         Self::UndoForgetsParticipants,
         Self::UnknownOutcomeRepeated,
@@ -148,6 +154,8 @@ impl Mutant {
             Self::RejectionForgotten => "rejection forgotten",
             Self::DeclaredRollbackAsRecorded => "declared rollback as recorded",
             Self::RemovedUsersCount => "removed users count",
+            Self::DepartedApproversCount => "departed approvers count",
+            Self::StricterPolicyIgnored => "stricter policy ignored",
             Self::OtherActionAccepted => "other action accepted",
             Self::UndoForgetsParticipants => "undo forgets participants",
             Self::UnknownOutcomeRepeated => "unknown outcome repeated",

@@ -51,6 +51,8 @@ pub(crate) mod flag {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Seen {
     pub effect: bool,
+    /// An interrupted effect was repeated.
+    pub continued: bool,
     pub need: u32,
     pub rollback: bool,
     pub undo: bool,
@@ -147,13 +149,14 @@ impl Oracle {
     }
 
     /// A worker may now perform an action that was not intended before.
-    pub(crate) fn effect(&mut self, proposed: &Proposed<'_>) {
+    pub(crate) fn effect(&mut self, proposed: &Proposed<'_>, directory: People) {
         let need = self.need(proposed);
         let account = &mut self.runs[proposed.run];
         let again = self.open.contains_key(proposed.key);
-        self.broken |= account.fault(proposed, need, again);
+        self.broken |= account.fault(proposed, (need, again), directory);
         self.seen = Seen {
             effect: true,
+            continued: false,
             need,
             rollback: proposed.at.1,
             undo: false,
@@ -170,11 +173,17 @@ impl Oracle {
         self.open.insert(proposed.key.clone(), proposed.action);
     }
 
-    /// A worker may now repeat an action that was intended before.
-    pub(crate) fn continued(&mut self, proposed: &Proposed<'_>) {
-        if self.open.get(proposed.key) != Some(&proposed.action) {
+    /// A worker may now repeat an action that was intended before. It needs what policy requires now, although the
+    /// approvals may have been given under an earlier policy.
+    pub(crate) fn continued(&mut self, proposed: &Proposed<'_>, directory: People) {
+        let need = proposed.need.count();
+        let deciders = self.runs[proposed.run].request.as_ref().map_or(People::default(), |it| it.deciders);
+        if self.open.get(proposed.key) != Some(&proposed.action) || deciders.count() < need {
             self.broken |= flag::UNAPPROVED;
+        } else if deciders.and(directory).count() < need {
+            self.broken |= flag::REMOVED;
         }
+        self.seen = Seen { continued: true, need, ..Seen::default() };
     }
 
     /// The effect happened, and its result is recorded.
@@ -193,7 +202,7 @@ impl Oracle {
 
 impl Account {
     /// What is wrong with an effect that needs `need` approvals.
-    fn fault(&self, proposed: &Proposed<'_>, need: u32, again: bool) -> u16 {
+    fn fault(&self, proposed: &Proposed<'_>, (need, again): (u32, bool), directory: People) -> u16 {
         if need == 0 {
             return 0;
         }
@@ -206,7 +215,7 @@ impl Account {
             Some(request) if request.action != proposed.action || request.policy != proposed.policy => {
                 flag::OTHER_ACTION
             }
-            Some(request) if request.deciders.count() < need => flag::REMOVED,
+            Some(request) if request.deciders.and(directory).count() < need => flag::REMOVED,
             Some(request) if request.deciders.without(self.shaped).count() < need => flag::SHAPED,
             Some(_) => 0,
         }

@@ -8,7 +8,7 @@ use super::world::{Governance, World};
 pub(crate) const APPROVED: &str = "policy allows an effect, or enough people approved it";
 pub(crate) const NOT_SHAPED: &str = "no approver of an effect shaped it";
 pub(crate) const EXACT_ACTION: &str = "an approval covers one action under one policy";
-pub(crate) const PRESENT: &str = "only people in the directory decide";
+pub(crate) const PRESENT: &str = "only people in the directory decide, also after the decision";
 pub(crate) const REPEAT_APPROVED: &str = "an unknown outcome is repeated only with a new approval";
 pub(crate) const REJECTION_SHOWN: &str = "a request after a rejection names it";
 pub(crate) const ATTEMPT_SHOWN: &str = "a request to repeat an unknown outcome says so";
@@ -37,8 +37,15 @@ fn situations() -> Vec<Property<Governance>> {
         Property::sometimes("an effect that policy allows", |_, world| {
             seen(world).effect && seen(world).need == 0
         }),
-        Property::sometimes("an effect that one person approved", |_, world| seen(world).need == 1),
-        Property::sometimes("an effect that two people approved", |_, world| seen(world).need == 2),
+        Property::sometimes("an effect that one person approved", |_, world| {
+            seen(world).effect && seen(world).need == 1
+        }),
+        Property::sometimes("an effect that two people approved", |_, world| {
+            seen(world).effect && seen(world).need == 2
+        }),
+        Property::sometimes("an approved effect is continued", |_, world| {
+            seen(world).continued && seen(world).need > 0
+        }),
         Property::sometimes("an approved rollback", |_, world| seen(world).rollback && seen(world).need > 0),
         Property::sometimes("a recorded inverse", |_, world| {
             seen(world).effect && seen(world).rollback && seen(world).need == 0

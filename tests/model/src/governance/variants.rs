@@ -12,6 +12,7 @@ const UNIQUE_STATES_MIN: usize = 50_000;
 const ACT: Act =
     Act { class: EffectClass::CompareAndSet, forgets: false, need: Need::One, rollback: Rollback::None };
 const ONE: Step = Step::Act(ACT);
+const ALLOWED: Step = Step::Act(Act { need: Need::Allowed, ..ACT });
 const TWO: Step = Step::Act(Act { need: Need::Two, ..ACT });
 const DECLARED: Step = Step::Act(Act { rollback: Rollback::Declared, ..ACT });
 const RECORDED: Step = Step::Act(Act { rollback: Rollback::Recorded, ..ACT });
@@ -43,6 +44,12 @@ pub(crate) fn small_variant() -> Variant<Config> {
     let configs = vec![
         Config::new("signal", 3, &[Step::Wait, ONE], Limits { signals: 2, external: 1, ..NONE }),
         Config::new("two people", 3, &[TWO], Limits { directory: 1, policies: 1, ..NONE }),
+        Config::new(
+            "interrupted",
+            3,
+            &[ALLOWED, ONE],
+            Limits { crashes: 1, directory: 1, policies: 1, ..NONE },
+        ),
         Config::new("rejected", 3, &[ONE], rejected).pausing(),
         Config::new("rejected rollback", 3, &[DECLARED, ONE], Limits { rollbacks: 1, ..rejected }),
         Config::new("recorded rollback", 3, &[RECORDED, ONE], Limits { failures: 1, ..canceled }),
@@ -67,6 +74,12 @@ pub(crate) fn ci_variant() -> Variant<Config> {
         )
         .pausing(),
         Config::new("two people", 4, &[TWO], Limits { directory: 1, policies: 1, external: 1, ..NONE }),
+        Config::new(
+            "interrupted",
+            4,
+            &[ALLOWED, ONE],
+            Limits { crashes: 1, lost_replies: 1, directory: 1, policies: 2, resumes: 1, ..NONE },
+        ),
         Config::new(
             "declared rollback",
             3,
@@ -154,6 +167,10 @@ pub(crate) fn experiment(mutant: Mutant) -> Experiment<Config> {
             (3, &[DECLARED, ONE], Limits { rollbacks: 1, ..NONE }, invariant::APPROVED)
         }
         Mutant::RemovedUsersCount => (4, &[TWO], Limits { directory: 1, ..NONE }, invariant::PRESENT),
+        Mutant::DepartedApproversCount => (3, &[ONE], Limits { directory: 1, ..NONE }, invariant::PRESENT),
+        Mutant::StricterPolicyIgnored => {
+            (3, &[ALLOWED], Limits { crashes: 1, policies: 1, ..NONE }, invariant::APPROVED)
+        }
         Mutant::OtherActionAccepted => (3, &[ONE], Limits { external: 1, ..NONE }, invariant::EXACT_ACTION),
         Mutant::UndoForgetsParticipants => {
             (4, &[Step::Wait, DECLARED], Limits { signals: 1, ..NONE }, invariant::NOT_SHAPED)

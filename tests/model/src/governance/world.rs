@@ -287,16 +287,21 @@ impl World {
                 && receipt.run != run.record.key.run
                 && owner.is_some_and(|owner| owner.record.status.is_terminal())
         };
+        let tenant = tenant(self.directory)?;
+        let counted = [Mutant::RemovedUsersCount, Mutant::DepartedApproversCount];
+        let approval =
+            run.approval.iter().filter(|_| !counted.into_iter().any(|mutant| model.config.has(mutant)));
+        let mut verdict = self.verdict(model, run, bound);
+        if model.config.has(Mutant::StricterPolicyIgnored) && receipt.is_some() {
+            verdict.ruling = Ruling::Allow;
+        }
         Some(Claim {
             owner: WorkerId::new("worker").ok()?,
             lease: LEASE,
             abandoned: receipt.as_ref().is_some_and(ended),
             receipt,
-            departed: Vec::new(),
-            assessment: Some(Assessment {
-                verdict: self.verdict(model, run, bound),
-                observed: bound.action.fields.get("observed").cloned(),
-            }),
+            departed: approval.flat_map(|approval| approval.departed(&tenant)).collect(),
+            assessment: Some(Assessment { verdict, observed: bound.action.fields.get("observed").cloned() }),
             action: bound.action.clone(),
         })
     }
