@@ -100,7 +100,8 @@ pub const PAGES: &[ToolPage] = &[
                       the header `Idempotency-Key`. Redirects are not followed, private addresses are not reached \
                       unless the operator allows the host, and ports of other protocols (22, 25, 6379 …) unless the \
                       operator allows host and port. No credential is sent. Undone only by a `rollback` in \
-                      the workflow; a POST or PATCH without one is irreversible.",
+                      the workflow; a POST or PATCH without one is irreversible, and so is one that is itself a \
+                      rollback.",
         output: "`status`, `headers`, `body`, `truncated`",
         example: r#"{ "method": "POST", "url": "https://ops.example.com/restart", "headers": { "accept": "application/json" },
   "body": { "host": "db1" }, "timeout": "30s", "effect": "native_key", "idempotency_key": "restart-4711" }"#,

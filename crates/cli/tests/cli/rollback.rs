@@ -15,7 +15,7 @@ steps:
     with: {{ method: POST, url: 'http://{address}/{path}', effect: native_key }}
     rollback:
       tool: http.request
-      with: {{ method: POST, url: 'http://{address}/accounts/1/close', effect: native_key }}
+      with: {{ method: PUT, url: 'http://{address}/accounts/1/close', effect: native_key }}
   - {{ id: mail, tool: http.request, with: {{ method: PUT, url: 'http://{address}/mails', effect: native_key }} }}
   - {{ id: wait, tool: wait.event, with: {{ event: never.comes }} }}
 "
@@ -32,13 +32,29 @@ fn rolled_back_run_lists_every_effect() {
     env.work(&allowed);
 
     let asked: Vec<String> = stub.requests().into_iter().map(|request| request.line).collect();
-    assert_eq!(asked, ["POST /accounts", "PUT /mails", "POST /accounts/1/close"]);
+    assert_eq!(asked, ["POST /accounts", "PUT /mails", "PUT /accounts/1/close"]);
     let shown = env.run(&format!("run show {run}")).expect(0).prints("canceled after");
     let log: Vec<&str> = shown.out.lines().skip_while(|line| *line != "effects").skip(2).take(2).collect();
     assert!(log[0].contains("mail  in effect; the workflow has no rollback"), "{log:?}");
     assert!(log[1].contains("make  rolled back"), "{log:?}");
     let effects = env.show(&run)["compensation"].clone();
     assert_eq!((&effects[0]["status"], &effects[1]["status"]), (&"in_effect".into(), &"rolled_back".into()));
+}
+
+#[test]
+fn irreversible_rollback_needs_an_approval_outside_production() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let close = "method: PUT, url: 'http://{address}/accounts/1/close'".replace("{address}", &stub.address());
+    let mail = close.replace("PUT", "POST").replace("accounts/1/close", "mails/sorry");
+    let run = env.start(&workflow(&stub.address(), "accounts").replace(&close, &mail));
+    let allowed = format!("--allow-host {}", stub.address());
+    env.work(&allowed);
+    env.run(&format!("run rollback {run} --reason oops")).expect(0);
+    env.work(&allowed);
+
+    assert_eq!(env.show(&run)["status"], "waiting_approval");
+    let asked: Vec<String> = stub.requests().into_iter().map(|request| request.line).collect();
+    assert_eq!(asked, ["POST /accounts", "PUT /mails"]);
 }
 
 #[test]
@@ -63,7 +79,7 @@ fn cancel_during_an_effect_rolls_it_back() {
 
     assert_eq!(worker.exit_code(), Some(0));
     let asked: Vec<String> = stub.requests().into_iter().map(|request| request.line).collect();
-    assert_eq!(asked, ["POST /slow", "POST /accounts/1/close"]);
+    assert_eq!(asked, ["POST /slow", "PUT /accounts/1/close"]);
     let ended = env.show(&run);
     assert_eq!(ended["status"], "canceled");
     assert_eq!(
@@ -92,7 +108,7 @@ fn rollback_down_to_a_step_keeps_earlier_effects() {
             "  - id: {id}
     tool: http.request
     with: {{ method: POST, url: 'http://{address}/{id}', effect: native_key }}
-    rollback: {{ tool: http.request, with: {{ method: POST, url: 'http://{address}/{id}/undo', effect: native_key }} }}
+    rollback: {{ tool: http.request, with: {{ method: PUT, url: 'http://{address}/{id}/undo', effect: native_key }} }}
 "
         )
     };
@@ -107,7 +123,7 @@ fn rollback_down_to_a_step_keeps_earlier_effects() {
     env.work(&allowed);
 
     let asked: Vec<String> = stub.requests().into_iter().map(|request| request.line).collect();
-    assert_eq!(asked[3..], ["POST /three/undo", "POST /two/undo"]);
+    assert_eq!(asked[3..], ["PUT /three/undo", "PUT /two/undo"]);
     let effects = env.show(&run)["compensation"].clone();
     let status = |number: usize| effects[number]["status"].as_str().unwrap().to_owned();
     assert_eq!([status(0), status(1), status(2)], ["rolled_back", "rolled_back", "reversible"]);

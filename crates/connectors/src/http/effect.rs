@@ -42,7 +42,7 @@ impl DeclaredEffect {
     }
 
     /// A second PUT or DELETE can set the resource again. What another method did, only a call that the workflow declares
-    /// can take back. A rollback is itself such a call.
+    /// can take back.
     pub(super) fn reversibility(&self, request: &Request, has_rollback: bool) -> Reversibility {
         if !self.class.has_effect() {
             return Reversibility::NoEffect;

@@ -136,7 +136,8 @@ impl Tool for HttpRequest {
             .check(&request.url)
             .map_err(|refused| Failure::new(outcome::BLOCKED, refused.to_string()))?;
         let effect = DeclaredEffect::take(&mut fields, &request)?;
-        let reversibility = effect.reversibility(&request, proposal.has_rollback || proposal.undo);
+        // The rollback of a step has no rollback of its own.
+        let reversibility = effect.reversibility(&request, proposal.has_rollback && !proposal.undo);
         let for_step = || IdempotencyKey::for_step(&self.name(), &proposal.run.run, proposal.step);
         let key = effect.key.unwrap_or_else(for_step);
         Ok(Action {
