@@ -85,7 +85,7 @@ impl<S: Store> JobRunner<S> {
             never = self.extend_visibility(&delivery.handle) => match never {},
         };
         // The visibility timeout is no longer extended: the next delivery is set here.
-        self.settle(&delivery, done).await
+        self.acknowledge(&delivery, done).await
     }
 
     /// Extends the visibility timeout until dropped.
@@ -114,7 +114,11 @@ impl<S: Store> JobRunner<S> {
     }
 
     /// Deletes the message or sets its next delivery.
-    async fn settle(&self, delivery: &Delivery, done: Result<AdvanceResult, EngineError>) -> JobProgress {
+    async fn acknowledge(
+        &self,
+        delivery: &Delivery,
+        done: Result<AdvanceResult, EngineError>,
+    ) -> JobProgress {
         match done {
             Ok(AdvanceResult::Done) => self.delete(delivery).await,
             Ok(AdvanceResult::NotBefore(at)) => self.redeliver(delivery, at).await,

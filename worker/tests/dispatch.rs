@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep};
 /// The effects that are in place, and when each call started.
 #[derive(Default)]
 struct Outside {
-    stands: Mutex<Vec<String>>,
+    present: Mutex<Vec<String>>,
     begun: Mutex<Vec<Instant>>,
     taken_back: AtomicU32,
 }
@@ -76,12 +76,12 @@ impl Tool for Slow {
             return ToolOutcome::Retryable { failure, certainty, retry_after: None };
         }
         let name = format!("{} {}", call.run, call.step);
-        let mut stands = self.outside.stands.lock().unwrap();
+        let mut present = self.outside.present.lock().unwrap();
         if call.action.fields["undo"] == json!(true) {
-            stands.retain(|done| *done != name);
+            present.retain(|done| *done != name);
             self.outside.taken_back.fetch_add(1, Ordering::Relaxed);
         } else {
-            stands.push(name);
+            present.push(name);
         }
         ToolOutcome::Done(ToolResult::default())
     }
@@ -321,8 +321,8 @@ async fn one_start_ends_two_stops() {
     let grace = Initiator::new(Cause::User, "grace");
     assert_eq!(env.elsewhere().operations().stop_dispatch(&acme(), &grace, "flood").await.unwrap(), first);
     let tenant = "acme".parse().unwrap();
-    let stands = env.engine.operations().dispatch(&tenant).await.unwrap();
-    assert_eq!(stands, DispatchState { fleet: None, tenant: Some(first) });
+    let present = env.engine.operations().dispatch(&tenant).await.unwrap();
+    assert_eq!(present, DispatchState { fleet: None, tenant: Some(first) });
     env.engine.operations().start_dispatch(&acme(), &grace).await.unwrap();
     assert_eq!(env.engine.operations().dispatch(&tenant).await.unwrap(), DispatchState::default());
 }
@@ -383,7 +383,7 @@ async fn a_backout_cancels_finishes_or_leaves_each_run() {
     assert_eq!((held.effects.done, held.effects.undone), (1, 1), "it finished its step, and took it back");
     let between = env.record(&runs.between).await;
     assert_eq!((between.effects.done, between.effects.undone), (1, 0), "what was done before stays done");
-    assert_eq!(*env.outside.stands.lock().unwrap(), [format!("{} a", runs.between)], "and is on record");
+    assert_eq!(*env.outside.present.lock().unwrap(), [format!("{} a", runs.between)], "and is on record");
     assert_eq!(env.status(&runs.lost).await, RunStatus::Paused);
     assert_eq!((env.status(&later).await, env.dead().await), (RunStatus::Queued, 0));
 
@@ -465,7 +465,7 @@ async fn a_backout_resolves_the_effect_of_a_dead_worker() {
     sleep(Duration::from_secs(1)).await;
     working.abort();
     let _ = working.await;
-    let outside: Value = json!(*env.outside.stands.lock().unwrap());
+    let outside: Value = json!(*env.outside.present.lock().unwrap());
     env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     let env = TestEnv { engine: env.elsewhere(), ..env };
     env.work(Duration::from_mins(30)).await;
@@ -477,7 +477,7 @@ async fn a_backout_resolves_the_effect_of_a_dead_worker() {
     env.work(Duration::from_mins(5)).await;
     let record = env.record(&run).await;
     assert_eq!((record.status, record.effects.done, record.effects.undone), (RunStatus::Canceled, 1, 1));
-    assert_eq!(json!(*env.outside.stands.lock().unwrap()), json!([]));
+    assert_eq!(json!(*env.outside.present.lock().unwrap()), json!([]));
     env.proves(&run, "backout: fire").await;
 }
 

@@ -21,7 +21,7 @@ fn engine() -> Engine<SqliteStore> {
 }
 
 /// Waits until `run` has this status.
-async fn stands(store: &SqliteStore, run: &RunKey, status: RunStatus) {
+async fn assert_status(store: &SqliteStore, run: &RunKey, status: RunStatus) {
     eventually(async || store.load(run).await.unwrap().unwrap().status == status).await;
 }
 
@@ -41,7 +41,7 @@ async fn decisions_advance_while_the_steps_queue_is_full() {
     let shutdown = CancellationToken::new();
     let working = tokio::spawn(Worker::new(Arc::clone(&engine), full, me(), shutdown.clone()).run());
 
-    stands(store, &run, RunStatus::Succeeded).await;
+    assert_status(store, &run, RunStatus::Succeeded).await;
 
     // The message from the start, and the one for the evidence.
     assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 2);
@@ -74,10 +74,10 @@ async fn decisions_do_not_wait_behind_a_long_step() {
     store.send(&decided(&lasting)).await.unwrap();
     let shutdown = CancellationToken::new();
     let working = tokio::spawn(Worker::new(Arc::clone(&engine), settings, me(), shutdown.clone()).run());
-    stands(&store, &lasting, RunStatus::Running).await;
+    assert_status(&store, &lasting, RunStatus::Running).await;
 
     store.send(&decided(&short)).await.unwrap();
-    stands(&store, &short, RunStatus::Succeeded).await;
+    assert_status(&store, &short, RunStatus::Succeeded).await;
 
     assert_eq!(store.load(&lasting).await.unwrap().unwrap().status, RunStatus::Running);
     shutdown.cancel();

@@ -291,7 +291,6 @@ fn remedy_for_problem(problem: &Problem) -> Option<Cow<'static, str>> {
 
 fn engine_message(error: &EngineError) -> String {
     match error {
-        EngineError::Refused(refusal) => refusal.to_string(),
         EngineError::BadInput { what, .. } => format!("{what} is invalid"),
         other => other.to_string(),
     }

@@ -39,7 +39,7 @@ pub mod receipt;
 pub mod record;
 pub mod record_name;
 pub mod refusal;
-pub mod schedule;
+pub mod retry_policy;
 pub mod tenant;
 mod text;
 pub mod time;

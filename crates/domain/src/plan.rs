@@ -14,7 +14,7 @@ use crate::effect::ActionOrigin;
 use crate::id::{BlastRadius, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
 use crate::inbox::Source;
 use crate::json;
-use crate::schedule::RetryPolicy;
+use crate::retry_policy::RetryPolicy;
 use crate::time::Millis;
 use crate::verdict::ApprovalRequirement;
 

@@ -32,7 +32,7 @@ pub struct ActionContext<'a> {
     /// The confidence in the action, in thousandths.
     pub confidence: Option<u16>,
     /// Whether a later step is certain to have an effect.
-    pub more_to_come: bool,
+    pub has_later_effect: bool,
 }
 
 /// Applies the limits and the validation mode of the workflow to `verdict`.
@@ -136,7 +136,7 @@ fn validation_reason(step: &PlannedStep, context: &ActionContext<'_>) -> Option<
         Validation::FinalOnly if step.blast_radius > BlastRadius::Low => {
             Some("validation `final_only` needs a low blast radius in every step")
         }
-        Validation::FinalOnly if !context.more_to_come => {
+        Validation::FinalOnly if !context.has_later_effect => {
             Some("the last action of the run needs an approval")
         }
         Validation::PerPhase | Validation::CriticalOnly | Validation::FinalOnly => None,

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use domain::Millis;
-use domain::schedule::RETRY_AFTER_MAX;
+use domain::retry_policy::RETRY_AFTER_MAX;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response};
 use secrecy::{ExposeSecret as _, SecretString};

@@ -9,7 +9,7 @@ use domain::command::{
 use domain::payload::Fingerprint;
 use domain::plan::{Call, Environment, OnTimeout, Undo, Work};
 use domain::record::Signal;
-use domain::schedule::{Backoff, RetryPolicy};
+use domain::retry_policy::{Backoff, RetryPolicy};
 use domain::{
     Action, Approval, ApprovalRequirement, Cause, Channel, Decision, Digest, Draft, EffectClass, EventName,
     IdempotencyKey, Initiator, Job, Millis, OpId, Outgoing, Payload, PersonId, Plan, PlannedStep, QueueName,

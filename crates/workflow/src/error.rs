@@ -6,7 +6,7 @@ use domain::cron::InvalidCron;
 use domain::id::InvalidId;
 use domain::json::InvalidJson;
 use domain::plan::STEPS_MAX;
-use domain::schedule::TOTAL_MAX;
+use domain::retry_policy::TOTAL_MAX;
 use domain::time::InvalidMillis;
 use domain::{Millis, StepId, WorkflowName};
 

@@ -6,7 +6,7 @@
 use std::fmt::Display;
 
 use domain::plan::{ApprovalTiming, Environment, OnReject, OnTimeout, Phase, STEPS_MAX, Validation};
-use domain::schedule::{ATTEMPTS_MAX, RetryPolicy, TABLE};
+use domain::retry_policy::{ATTEMPTS_MAX, RetryPolicy, TABLE};
 use domain::{BlastRadius, ConcurrencyScope, Millis, OnConflict, Tier};
 use serde::Serialize;
 use strum::VariantNames as _;

@@ -1,7 +1,7 @@
 //! `retry`: the number of attempts and the delays between them.
 
 use domain::Millis;
-use domain::schedule::{ATTEMPTS_MAX, Backoff, RetryPolicy, TABLE, TOTAL_MAX};
+use domain::retry_policy::{ATTEMPTS_MAX, Backoff, RetryPolicy, TABLE, TOTAL_MAX};
 use strum::{EnumString, VariantNames};
 
 use crate::error::{ParseErrorKind, WorkflowError};

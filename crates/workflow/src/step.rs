@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use domain::effect::ACTION_BYTES_MAX;
 use domain::plan::{Call, InputRefs, PlannedStep, Undo, Work};
-use domain::schedule::RetryPolicy;
+use domain::retry_policy::RetryPolicy;
 use domain::{BlastRadius, StepId, ToolName, json};
 use serde_json::Value;
 use strum::VariantNames as _;

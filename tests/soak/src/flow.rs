@@ -22,7 +22,7 @@ pub(crate) struct Flow {
 
 /// The part of the external world that the steps of a workflow use.
 #[derive(Debug, Clone)]
-pub(crate) struct Reach {
+pub(crate) struct Endpoints {
     /// The URL of the HTTP service, if the workers may call it.
     pub(crate) http: Option<String>,
 }
@@ -62,15 +62,15 @@ const KINDS: [StepKind; 26] = [
 
 const HTTP_KINDS: [StepKind; 6] = [ReadHttp, Keyed, Opaque, Create, Broken, Forbidden];
 
-pub(crate) fn flows(seed: u64, reach: &Reach) -> Vec<Flow> {
+pub(crate) fn flows(seed: u64, endpoints: &Endpoints) -> Vec<Flow> {
     let mut rng = Rng::new(seed, "flows");
-    (0..FLOWS).map(|number| flow(number, reach, &mut rng)).collect()
+    (0..FLOWS).map(|number| flow(number, endpoints, &mut rng)).collect()
 }
 
-fn flow(number: usize, reach: &Reach, rng: &mut Rng) -> Flow {
+fn flow(number: usize, endpoints: &Endpoints, rng: &mut Rng) -> Flow {
     let name = format!("soak-{number}");
     let count = rng.between(1, STEPS_MAX);
-    let steps: Vec<Value> = (0..count).map(|at| step(at, reach, rng)).collect();
+    let steps: Vec<Value> = (0..count).map(|at| step(at, endpoints, rng)).collect();
     let mut file = json!({ "workflow": name, "version": 1, "environment": "dev", "steps": steps });
     if rng.percent(20) {
         let on_conflict = *rng.pick(&["join", "queue", "reject"]);
@@ -81,12 +81,12 @@ fn flow(number: usize, reach: &Reach, rng: &mut Rng) -> Flow {
 }
 
 /// One step. Its id starts with its blast radius, which tells the oracle who must approve it.
-fn step(at: u64, reach: &Reach, rng: &mut Rng) -> Value {
+fn step(at: u64, endpoints: &Endpoints, rng: &mut Rng) -> Value {
     let mut kind = *rng.pick(&KINDS);
-    while HTTP_KINDS.contains(&kind) && reach.http.is_none() {
+    while HTTP_KINDS.contains(&kind) && endpoints.http.is_none() {
         kind = *rng.pick(&KINDS);
     }
-    let http = reach.http.as_deref().unwrap_or_default();
+    let http = endpoints.http.as_deref().unwrap_or_default();
     let (tool, with) = call(kind, at, http);
     let blast_radius = if matches!(kind, Keyed | Create | Update | Assign | Label) {
         *rng.pick(&["low", "low", "low", "low", "medium", "high"])

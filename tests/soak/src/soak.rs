@@ -135,7 +135,7 @@ pub(crate) async fn soak<S: Site>(site: S, settings: &Settings) -> Result<Report
     let load = Arc::new(Load {
         shared: Arc::clone(&shared),
         site: Arc::clone(&site),
-        flows: flows(settings.seed, &site.reach()),
+        flows: flows(settings.seed, &site.endpoints()),
         runs_max: settings.runs,
         until: Instant::now() + settings.time,
         next: AtomicU64::new(0),

@@ -2,7 +2,7 @@
 
 use domain::command::{AttemptMode, Certainty};
 use domain::record::Effects;
-use domain::schedule::RetryPolicy;
+use domain::retry_policy::RetryPolicy;
 use domain::{Live, PlannedStep, RunStatus};
 
 use crate::regressions::{FINISH, env_with, failed, mode, own, undoable};

@@ -4,7 +4,7 @@
 //! same effect.
 
 use domain::plan::{ApprovalTiming, Call, Environment, OnReject, OnTimeout, Undo, Work};
-use domain::schedule::{Backoff, RetryPolicy};
+use domain::retry_policy::{Backoff, RetryPolicy};
 use domain::tenant::Person;
 use domain::{
     Action, ApprovalRequirement, ApproverCount, BlastRadius, Digest, EffectClass, EventName, GroupName,

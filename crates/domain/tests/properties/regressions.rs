@@ -3,7 +3,7 @@
 use domain::command::{AttemptMode, Certainty};
 use domain::plan::{OnReject, OnTimeout, Undo, Work};
 use domain::receipt::ReceiptState;
-use domain::schedule::RetryPolicy;
+use domain::retry_policy::RetryPolicy;
 use domain::{ApprovalRequirement, BlastRadius, IdempotencyKey, Live, Millis, PlannedStep, RunStatus};
 
 use crate::plans::{call, event_name, person, plan, step};

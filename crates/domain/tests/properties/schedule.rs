@@ -1,6 +1,6 @@
 //! Properties of retry policies.
 
-use domain::schedule::RETRY_AFTER_MAX;
+use domain::retry_policy::RETRY_AFTER_MAX;
 use domain::{Digest, Millis};
 use proptest::prelude::*;
 

@@ -40,7 +40,7 @@ impl<S: Store> AdmissionService<'_, S> {
         for _ in 0..ROUNDS_MAX {
             let hold = match self.key_status(&run, key, waits).await? {
                 KeyStatus::Free(hold) => hold,
-                KeyStatus::Held(conflict) => {
+                KeyStatus::LeasedStep(conflict) => {
                     // An idempotency key names its run for ever, also when another run holds the concurrency key now.
                     let first = self.core.retry_busy(|store| store.load(&run)).await?;
                     let Some(first) = first else { return Ok(AdmitResult::Conflict(conflict)) };

@@ -31,7 +31,7 @@ const REPAIRS_MAX: u32 = 100;
 pub(super) enum KeyStatus {
     /// It may, with this condition; `None` if the workflow has no key.
     Free(Option<Hold>),
-    Held(KeyConflict),
+    LeasedStep(KeyConflict),
 }
 
 /// A key that cannot be taken now.
@@ -75,7 +75,7 @@ impl<S: Store> AdmissionService<'_, S> {
         };
         let holding = RunKey { tenant: run.tenant.clone(), run: holder.run.clone() };
         if self.is_active(&holding).await? {
-            return Ok(KeyStatus::Held(KeyConflict { by: holding, key }));
+            return Ok(KeyStatus::LeasedStep(KeyConflict { by: holding, key }));
         }
         let hold = Hold { concurrency_key: key, after: Some(holder.run.clone()) };
         let Some(since) = waiting_since else { return Ok(KeyStatus::Free(Some(hold))) };
@@ -85,7 +85,7 @@ impl<S: Store> AdmissionService<'_, S> {
         match head.filter(is_earlier) {
             Some(head) => {
                 let by = RunKey { tenant: run.tenant.clone(), run: head.run };
-                Ok(KeyStatus::Held(KeyConflict { by, key }))
+                Ok(KeyStatus::LeasedStep(KeyConflict { by, key }))
             }
             None => Ok(KeyStatus::Free(Some(hold))),
         }

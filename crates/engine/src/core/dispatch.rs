@@ -53,16 +53,16 @@ impl DispatchState {
 /// When dispatch was found running: for the fleet, which all tenants share, and for each tenant. A stop is never cached:
 /// starting dispatch announces the waiting runs, and a stale answer must not turn them away.
 #[derive(Default)]
-pub(crate) struct Switches(Mutex<FoundRunning>);
+pub(crate) struct DispatchCache(Mutex<Cached>);
 
 #[derive(Default)]
-struct FoundRunning {
+struct Cached {
     fleet: Option<Instant>,
-    tenants: BTreeMap<TenantId, FoundTenant>,
+    tenants: BTreeMap<TenantId, CachedTenant>,
 }
 
 /// The settings of a tenant that the verdict on a read needs, without its directory.
-struct FoundTenant {
+struct CachedTenant {
     asked: Instant,
     settings: Tenant,
 }
@@ -71,9 +71,9 @@ fn is_fresh(asked: &Instant) -> bool {
     asked.elapsed() < CACHED_FOR.std()
 }
 
-impl Switches {
+impl DispatchCache {
     /// Whether the fleet and `tenant` were found running.
-    fn are_on(&self, tenant: &TenantId) -> (bool, bool) {
+    fn were_running(&self, tenant: &TenantId) -> (bool, bool) {
         let found = self.0.lock();
         let tenant = found.tenants.get(tenant).is_some_and(|tenant| is_fresh(&tenant.asked));
         (found.fleet.as_ref().is_some_and(is_fresh), tenant)
@@ -85,11 +85,11 @@ impl Switches {
         found.tenants.get(tenant).filter(|found| is_fresh(&found.asked)).map(|found| found.settings.clone())
     }
 
-    fn fleet_is_on(&self, asked: Instant) {
+    fn set_fleet_running(&self, asked: Instant) {
         self.0.lock().fleet = Some(asked);
     }
 
-    fn tenant_is_on(&self, settings: Tenant, asked: Instant) {
+    fn set_tenant_running(&self, settings: Tenant, asked: Instant) {
         let mut found = self.0.lock();
         if found.tenants.len() >= TENANTS_MAX {
             found.tenants.retain(|_, tenant| is_fresh(&tenant.asked));
@@ -97,11 +97,11 @@ impl Switches {
         if found.tenants.len() >= TENANTS_MAX {
             found.tenants.clear();
         }
-        found.tenants.insert(settings.tenant.clone(), FoundTenant { asked, settings });
+        found.tenants.insert(settings.tenant.clone(), CachedTenant { asked, settings });
     }
 
-    pub(crate) fn forget(&self) {
-        *self.0.lock() = FoundRunning::default();
+    pub(crate) fn clear(&self) {
+        *self.0.lock() = Cached::default();
     }
 }
 
@@ -116,14 +116,14 @@ impl<S: Store> Core<S> {
     }
 
     /// Whether dispatch runs for `tenant`, by the cached state and an eventually consistent read of the rest.
-    async fn is_on(&self, tenant: &TenantId) -> Result<bool, EngineError> {
-        let (fleet_is_on, tenant_is_on) = self.switches.are_on(tenant);
-        if fleet_is_on && tenant_is_on {
+    async fn is_dispatch_running(&self, tenant: &TenantId) -> Result<bool, EngineError> {
+        let (fleet_runs, tenant_runs) = self.dispatch_cache.were_running(tenant);
+        if fleet_runs && tenant_runs {
             return Ok(true);
         }
         let asked = Instant::now();
         // The item of the fleet is read by every worker: once for all of its tenants.
-        let (fleet, settled) = if fleet_is_on {
+        let (fleet, settled) = if fleet_runs {
             (None, self.retry_busy(|store| store.eventual_tenant(tenant)).await?)
         } else {
             self.retry_busy(|store| store.eventual(tenant)).await?
@@ -135,11 +135,11 @@ impl<S: Store> Core<S> {
         }
         let settings = policy_settings(tenant, settled.as_ref());
         let found = DispatchState::of(fleet, settled);
-        if found.fleet.is_none() && !fleet_is_on {
-            self.switches.fleet_is_on(asked);
+        if found.fleet.is_none() && !fleet_runs {
+            self.dispatch_cache.set_fleet_running(asked);
         }
         if found.tenant.is_none() {
-            self.switches.tenant_is_on(settings, asked);
+            self.dispatch_cache.set_tenant_running(settings, asked);
         }
         Ok(!found.is_stopped())
     }
@@ -147,7 +147,7 @@ impl<S: Store> Core<S> {
     /// The policy and limits of `tenant`, as they were when the switch was last read. The verdict on a read uses them, so
     /// that it costs no request of its own.
     pub(crate) async fn recent_settings(&self, tenant: &TenantId) -> Result<Tenant, EngineError> {
-        if let Some(settings) = self.switches.settings(tenant) {
+        if let Some(settings) = self.dispatch_cache.settings(tenant) {
             return Ok(settings);
         }
         let settled = self.retry_busy(|store| store.tenant(tenant)).await?;
@@ -155,9 +155,9 @@ impl<S: Store> Core<S> {
     }
 
     /// Whether work may start for `run`, by the cached state.
-    pub(crate) async fn may_begin(&self, run: &RunRecord) -> Result<bool, EngineError> {
+    pub(crate) async fn may_start_work(&self, run: &RunRecord) -> Result<bool, EngineError> {
         let tenant = &run.key.tenant;
-        if self.is_on(tenant).await? {
+        if self.is_dispatch_running(tenant).await? {
             return Ok(true);
         }
         // Dispatch may have been started since, and a start announces each run only once: read consistently.

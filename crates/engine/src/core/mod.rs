@@ -25,7 +25,7 @@ use store::Clock;
 use workflow::CompiledPlan;
 
 use bundles::Bundles;
-use dispatch::Switches;
+use dispatch::DispatchCache;
 use notifier::Notifier;
 use plans::PlanCache;
 use policy_pool::PolicyPool;
@@ -99,7 +99,7 @@ pub(crate) struct Core<S> {
     pub(crate) timing: Timing,
     plans: PlanCache,
     bundles: Bundles,
-    pub(crate) switches: Switches,
+    pub(crate) dispatch_cache: DispatchCache,
     pub(crate) policy_pool: PolicyPool,
     pub(crate) verdicts: Arc<policy::VerdictCache>,
     /// For policy verdicts on steps. Separate, so that trying a policy out delays no run.
@@ -123,7 +123,7 @@ impl<S> Core<S> {
             timing,
             plans: PlanCache::default(),
             bundles: Bundles::default(),
-            switches: Switches::default(),
+            dispatch_cache: DispatchCache::default(),
             policy_pool: PolicyPool::default(),
             verdicts: Arc::default(),
             verdict_pool: PolicyPool::default(),

@@ -22,7 +22,7 @@ use crate::core::commit::{Committed, ROUNDS_MAX};
 use crate::core::{AdvanceResult, Loaded};
 use crate::error::{EngineError, error_chain};
 use crate::execution::ExecutionService;
-use crate::execution::bind::{BindError, Memory, Proposal, Unbound};
+use crate::execution::bind::{BindError, Proposal, RunCache, Unbound};
 use crate::execution::perform::Renewal;
 
 /// How far one call advances a run before other runs get a turn.
@@ -63,11 +63,11 @@ pub(crate) enum RunPosition {
     /// No step is held.
     Free(Loaded),
     /// A step is held under a lease.
-    Holding(Loaded, Box<Held>),
+    Holding(Loaded, Box<LeasedStep>),
 }
 
 /// A step under a lease.
-pub(crate) struct Held {
+pub(crate) struct LeasedStep {
     pub(crate) seq: StepSeq,
     pub(crate) grant: Grant,
     pub(crate) proposal: Proposal,
@@ -76,7 +76,7 @@ pub(crate) struct Held {
 }
 
 /// What identifies a held step when it ends.
-pub(crate) struct HeldEffect {
+pub(crate) struct LeasedEffect {
     pub(crate) fence: Fence,
     /// Whether the step may have changed an external system.
     pub(crate) has_effect: bool,
@@ -84,19 +84,19 @@ pub(crate) struct HeldEffect {
     pub(crate) read_verdict: Option<Verdict>,
 }
 
-impl Held {
-    pub(crate) fn effect(&self) -> HeldEffect {
+impl LeasedStep {
+    pub(crate) fn effect(&self) -> LeasedEffect {
         let has_effect = self.grant.receipt.is_some();
         let verdict = self.proposal.assessment.as_ref().map(|assessment| &assessment.verdict);
         let read_verdict = verdict.filter(|_| !has_effect).cloned();
-        HeldEffect { fence: self.grant.fence, has_effect, read_verdict }
+        LeasedEffect { fence: self.grant.fence, has_effect, read_verdict }
     }
 }
 
 /// Advances one run.
 pub(crate) struct RunDriver<'h, H> {
     pub(crate) shutdown: &'h H,
-    pub(crate) memory: Memory,
+    pub(crate) cache: RunCache,
     limits: AdvanceLimits,
     steps: u32,
     until: Instant,
@@ -106,13 +106,13 @@ pub(crate) struct RunDriver<'h, H> {
 
 impl<H: Shutdown> RunDriver<'_, H> {
     /// Whether another step may be started.
-    pub(crate) fn goes_on(&self) -> bool {
+    pub(crate) fn may_continue(&self) -> bool {
         !self.shutdown.is_requested() && self.steps < self.limits.steps && Instant::now() < self.until
     }
 }
 
 /// What happens to the next step in the commit that ends the current one.
-pub(crate) enum Follow {
+pub(crate) enum HandOff {
     /// The same worker claims it.
     Claim(StepSeq, Box<Proposal>),
     /// It waits for an event.
@@ -124,7 +124,7 @@ pub(crate) enum Follow {
 }
 
 /// Whether this starts something. Timeouts are processed while dispatch is stopped.
-fn begins(todo: Next) -> bool {
+fn starts_work(todo: Next) -> bool {
     match todo {
         Next::Claim | Next::TakeOver | Next::OpenWait | Next::OpenGate => true,
         Next::TimeOut | Next::Nudge | Next::Nothing | Next::NotBefore(_) => false,
@@ -133,7 +133,7 @@ fn begins(todo: Next) -> bool {
 
 impl Unbound {
     /// Fails or postpones a step whose action cannot be determined.
-    fn settle(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    fn apply_to(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
         match self {
             Self::Never(failure) => Fail { fence: None, failure, receipt: None }.decide(draft).map(drop),
             Self::Later(postpone) => postpone.decide(draft).map(drop),
@@ -160,7 +160,7 @@ impl<S: Store> ExecutionService<'_, S> {
         }
         let until = Instant::now() + limits.time.std();
         let found = loaded.record.version;
-        let mut driver = RunDriver { shutdown, memory: Memory::default(), limits, steps: 0, until, found };
+        let mut driver = RunDriver { shutdown, cache: RunCache::default(), limits, steps: 0, until, found };
         let mut position = RunPosition::Free(loaded);
         loop {
             position = match position {
@@ -169,9 +169,11 @@ impl<S: Store> ExecutionService<'_, S> {
                     match todo {
                         Next::Nothing => return Ok(AdvanceResult::Done),
                         Next::NotBefore(at) => return Ok(AdvanceResult::NotBefore(at)),
-                        _ if !driver.goes_on() => return Ok(self.left_behind(driver.found, &loaded.record)),
+                        _ if !driver.may_continue() => {
+                            return Ok(self.left_behind(driver.found, &loaded.record));
+                        }
                         // The run stays due. Starting dispatch announces it again.
-                        todo if begins(todo) && !self.core.may_begin(&loaded.record).await? => {
+                        todo if starts_work(todo) && !self.core.may_start_work(&loaded.record).await? => {
                             return Ok(AdvanceResult::Done);
                         }
                         todo => self.take(&mut driver, loaded, todo).await?,
@@ -236,21 +238,23 @@ impl<S: Store> ExecutionService<'_, S> {
         take_over: bool,
     ) -> Result<RunPosition, EngineError> {
         let seq = loaded.record.at;
-        let proposal = match self.bind(&loaded, &mut driver.memory, seq).await {
+        let proposal = match self.bind(&loaded, &mut driver.cache, seq).await {
             Ok(proposal) => proposal,
             Err(BindError::Unbound(unbound)) => {
-                return self.once(loaded, &self.myself(), |draft| unbound.settle(draft).map(|()| None)).await;
+                return self
+                    .once(loaded, &self.myself(), |draft| unbound.apply_to(draft).map(|()| None))
+                    .await;
             }
             Err(BindError::Failed(error)) => return Err(error),
         };
         // The tool and the policy may have taken long, and dispatch may have been stopped meanwhile.
-        if !self.core.may_begin(&loaded.record).await? {
+        if !self.core.may_start_work(&loaded.record).await? {
             return Ok(RunPosition::Free(loaded));
         }
         let claim = self.claim_of(&proposal);
         let since = Instant::now();
         let position = |claimed| match claimed {
-            ClaimResult::Granted(grant) => Some(Box::new(Held { seq, grant: *grant, proposal, since })),
+            ClaimResult::Granted(grant) => Some(Box::new(LeasedStep { seq, grant: *grant, proposal, since })),
             ClaimResult::Resolved(_) | ClaimResult::Deferred(_) | ClaimResult::AwaitingApproval => None,
         };
         self.once(loaded, &self.myself(), |draft| {
@@ -284,7 +288,7 @@ impl<S: Store> ExecutionService<'_, S> {
     async fn open(
         self,
         loaded: Loaded,
-        follow: Result<Follow, BindError>,
+        follow: Result<HandOff, BindError>,
     ) -> Result<RunPosition, EngineError> {
         let follow = match follow {
             Ok(follow) => Ok(follow),
@@ -292,12 +296,12 @@ impl<S: Store> ExecutionService<'_, S> {
             Err(BindError::Failed(error)) => return Err(error),
         };
         self.once(loaded, &self.myself(), |draft| match follow {
-            Ok(Follow::OpenWait(early)) => OpenWait { buffered: early }.decide(draft).map(|_| None),
-            Ok(Follow::OpenGate(message)) => OpenGate { message }.decide(draft).map(|_| None),
-            Ok(Follow::Claim(..) | Follow::Leave) => {
+            Ok(HandOff::OpenWait(early)) => OpenWait { buffered: early }.decide(draft).map(|_| None),
+            Ok(HandOff::OpenGate(message)) => OpenGate { message }.decide(draft).map(|_| None),
+            Ok(HandOff::Claim(..) | HandOff::Leave) => {
                 Err(Refusal::WrongState { expected: "a wait or a gate" })
             }
-            Err(unbound) => unbound.settle(draft).map(|()| None),
+            Err(unbound) => unbound.apply_to(draft).map(|()| None),
         })
         .await
     }
@@ -307,7 +311,7 @@ impl<S: Store> ExecutionService<'_, S> {
         self,
         loaded: Loaded,
         by: &Initiator,
-        decide: impl FnOnce(&mut Draft<'_>) -> Result<Option<Box<Held>>, Refusal>,
+        decide: impl FnOnce(&mut Draft<'_>) -> Result<Option<Box<LeasedStep>>, Refusal>,
     ) -> Result<RunPosition, EngineError> {
         let (held, decision) = {
             let mut draft = self.core.draft(&loaded, by);
@@ -336,22 +340,22 @@ impl<S: Store> ExecutionService<'_, S> {
         driver: &mut RunDriver<'_, H>,
         loaded: &Loaded,
         seq: StepSeq,
-    ) -> Result<Follow, EngineError> {
+    ) -> Result<HandOff, EngineError> {
         let record = &loaded.record;
         // A cancel or pause request changes what comes next, and a rollback goes backwards: both start from a fresh
         // read.
         let plain = record.cancel.is_none() && record.pause.is_none() && !record.is_undoing();
-        if !plain || !driver.goes_on() || loaded.plan.plan().step(seq).is_none() {
-            return Ok(Follow::Leave);
+        if !plain || !driver.may_continue() || loaded.plan.plan().step(seq).is_none() {
+            return Ok(HandOff::Leave);
         }
-        if !self.core.may_begin(record).await? {
-            return Ok(Follow::Leave);
+        if !self.core.may_start_work(record).await? {
+            return Ok(HandOff::Leave);
         }
         match self.prepare(driver, loaded, seq).await {
             // It may have taken long, and dispatch may have been stopped meanwhile.
-            Ok(_) if !self.core.may_begin(record).await? => Ok(Follow::Leave),
+            Ok(_) if !self.core.may_start_work(record).await? => Ok(HandOff::Leave),
             Ok(follow) => Ok(follow),
-            Err(BindError::Unbound(_)) => Ok(Follow::Leave),
+            Err(BindError::Unbound(_)) => Ok(HandOff::Leave),
             Err(BindError::Failed(error)) => Err(error),
         }
     }
@@ -361,23 +365,23 @@ impl<S: Store> ExecutionService<'_, S> {
         driver: &mut RunDriver<'_, H>,
         loaded: &Loaded,
         seq: StepSeq,
-    ) -> Result<Follow, BindError> {
+    ) -> Result<HandOff, BindError> {
         match loaded.plan.plan().step(seq).map(|step| &step.work) {
             Some(Work::Call(_)) => {
-                let proposal = self.bind(loaded, &mut driver.memory, seq).await?;
-                Ok(Follow::Claim(seq, Box::new(proposal)))
+                let proposal = self.bind(loaded, &mut driver.cache, seq).await?;
+                Ok(HandOff::Claim(seq, Box::new(proposal)))
             }
             Some(Work::Wait { event, .. }) => {
                 let kept = loaded.record.buffered_signals.iter().find(|early| early.event == *event);
-                let Some(kept) = kept else { return Ok(Follow::OpenWait(None)) };
+                let Some(kept) = kept else { return Ok(HandOff::OpenWait(None)) };
                 let run = &loaded.record.key;
                 let signal = self.core.retry_busy(|store| store.signal(run, &kept.signal)).await?;
-                Ok(Follow::OpenWait(signal))
+                Ok(HandOff::OpenWait(signal))
             }
             Some(Work::Gate { .. }) => {
-                self.question(loaded, &mut driver.memory, seq).await.map(Follow::OpenGate)
+                self.question(loaded, &mut driver.cache, seq).await.map(HandOff::OpenGate)
             }
-            None => Ok(Follow::Leave),
+            None => Ok(HandOff::Leave),
         }
     }
 
@@ -386,8 +390,8 @@ impl<S: Store> ExecutionService<'_, S> {
     pub(crate) async fn conclude(
         self,
         mut loaded: Loaded,
-        held: HeldEffect,
-        mut follow: Follow,
+        held: LeasedEffect,
+        mut follow: HandOff,
         end: impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
     ) -> Result<RunPosition, EngineError> {
         let give_up_at = Instant::now() + self.core.timing.work_max.std();
@@ -405,7 +409,7 @@ impl<S: Store> ExecutionService<'_, S> {
                 Renewal::Lost(now) => return Ok(RunPosition::Free(now)),
                 Renewal::NoReply => {}
             }
-            follow = Follow::Leave;
+            follow = HandOff::Leave;
         }
     }
 
@@ -413,8 +417,8 @@ impl<S: Store> ExecutionService<'_, S> {
     async fn try_conclude(
         self,
         mut loaded: Loaded,
-        mut follow: Follow,
-        held: &HeldEffect,
+        mut follow: HandOff,
+        held: &LeasedEffect,
         end: &impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
     ) -> Result<RunPosition, EngineError> {
         for _ in 0..ROUNDS_MAX {
@@ -437,7 +441,7 @@ impl<S: Store> ExecutionService<'_, S> {
                 // so what follows is prepared again later.
                 Committed::Overtaken(now) => {
                     loaded = now;
-                    follow = Follow::Leave;
+                    follow = HandOff::Leave;
                 }
             }
         }
@@ -447,10 +451,10 @@ impl<S: Store> ExecutionService<'_, S> {
     fn conclusion(
         self,
         loaded: &Loaded,
-        follow: &Follow,
-        held: &HeldEffect,
+        follow: &HandOff,
+        held: &LeasedEffect,
         end: &impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
-    ) -> Result<(Option<Box<Held>>, Decision), Refusal> {
+    ) -> Result<(Option<Box<LeasedStep>>, Decision), Refusal> {
         let (by, since) = (self.myself(), Instant::now());
         let new_draft = || self.core.draft(loaded, &by).with_read_verdict(held.read_verdict.clone());
         let mut draft = new_draft();
@@ -471,25 +475,25 @@ impl<S: Store> ExecutionService<'_, S> {
     fn hand_on(
         self,
         draft: &mut Draft<'_>,
-        follow: &Follow,
+        follow: &HandOff,
         since: Instant,
-    ) -> Result<Option<Box<Held>>, Refusal> {
+    ) -> Result<Option<Box<LeasedStep>>, Refusal> {
         match follow {
-            Follow::Claim(seq, proposal) => {
+            HandOff::Claim(seq, proposal) => {
                 let claimed = self.claim_of(proposal).decide(draft)?;
                 Ok(match claimed {
                     ClaimResult::Granted(grant) => {
                         let proposal = *proposal.clone();
-                        Some(Box::new(Held { seq: *seq, grant: *grant, proposal, since }))
+                        Some(Box::new(LeasedStep { seq: *seq, grant: *grant, proposal, since }))
                     }
                     ClaimResult::Resolved(_) | ClaimResult::Deferred(_) | ClaimResult::AwaitingApproval => {
                         None
                     }
                 })
             }
-            Follow::OpenWait(early) => OpenWait { buffered: early.clone() }.decide(draft).map(|_| None),
-            Follow::OpenGate(message) => OpenGate { message: message.clone() }.decide(draft).map(|_| None),
-            Follow::Leave => Ok(None),
+            HandOff::OpenWait(early) => OpenWait { buffered: early.clone() }.decide(draft).map(|_| None),
+            HandOff::OpenGate(message) => OpenGate { message: message.clone() }.decide(draft).map(|_| None),
+            HandOff::Leave => Ok(None),
         }
     }
 }

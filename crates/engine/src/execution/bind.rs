@@ -24,13 +24,13 @@ use crate::governance::policy_input::{declares_rollback, run_facts};
 
 /// What a driver has read of the run, so that it is not read again.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub(crate) struct RunCache {
     run: Option<Arc<Value>>,
     trigger: Option<Arc<Value>>,
     outputs: BTreeMap<StepSeq, Arc<Value>>,
 }
 
-impl Memory {
+impl RunCache {
     /// Remembers a step's output, if a later step reads it.
     pub(crate) fn remember(&mut self, loaded: &Loaded, seq: StepSeq, output: &Value) {
         let steps = &loaded.plan.plan().steps;
@@ -108,10 +108,10 @@ impl<S: Store> ExecutionService<'_, S> {
     pub(crate) async fn bind(
         self,
         loaded: &Loaded,
-        memory: &mut Memory,
+        cache: &mut RunCache,
         seq: StepSeq,
     ) -> Result<Proposal, BindError> {
-        let (tool, action, origin, found) = self.proposed(loaded, memory, seq).await?;
+        let (tool, action, origin, found) = self.proposed(loaded, cache, seq).await?;
         if !action.class.calls_out() {
             return Ok(Proposal::without_effect(tool, action, None));
         }
@@ -123,7 +123,7 @@ impl<S: Store> ExecutionService<'_, S> {
             return Ok(Proposal::without_effect(tool, action, Some(judged)));
         }
         let (receipt, abandoned) = self.position(&loaded.record, &action).await?;
-        let confidence = self.confidence(loaded, memory, seq).await?;
+        let confidence = self.confidence(loaded, cache, seq).await?;
         let settings = governance.tenant(tenant).await?;
         let departed =
             loaded.approval.as_ref().map(|approval| approval.departed(&settings)).unwrap_or_default();
@@ -135,10 +135,10 @@ impl<S: Store> ExecutionService<'_, S> {
     async fn proposed(
         self,
         loaded: &Loaded,
-        memory: &mut Memory,
+        cache: &mut RunCache,
         seq: StepSeq,
     ) -> Result<Proposed, BindError> {
-        let BoundCall { tool: name, fields, origin } = self.call(loaded, memory, seq).await?;
+        let BoundCall { tool: name, fields, origin } = self.call(loaded, cache, seq).await?;
         let (Some(tool), Some(step)) = (self.core.tools.get(&name).cloned(), loaded.plan.plan().step(seq))
         else {
             return Err(Failure::new(failure::TOOL_UNKNOWN, format!("this worker has no tool {name}")).into());
@@ -196,7 +196,7 @@ impl<S: Store> ExecutionService<'_, S> {
     async fn confidence(
         self,
         loaded: &Loaded,
-        memory: &mut Memory,
+        cache: &mut RunCache,
         seq: StepSeq,
     ) -> Result<Option<u16>, EngineError> {
         let (Some(step), Some(template)) =
@@ -204,7 +204,7 @@ impl<S: Store> ExecutionService<'_, S> {
         else {
             return Ok(None);
         };
-        let scope = match self.scope(loaded, memory, &step.reads).await {
+        let scope = match self.scope(loaded, cache, &step.reads).await {
             Err(EngineError::NoPayload { .. }) => return Ok(None),
             scope => scope?,
         };
@@ -239,7 +239,7 @@ impl<S: Store> ExecutionService<'_, S> {
     }
 
     /// The call of the step at `seq`, or of its rollback.
-    async fn call(self, loaded: &Loaded, memory: &mut Memory, seq: StepSeq) -> Result<BoundCall, BindError> {
+    async fn call(self, loaded: &Loaded, cache: &mut RunCache, seq: StepSeq) -> Result<BoundCall, BindError> {
         let step = loaded.plan.plan().step(seq).ok_or_else(off_plan)?;
         let compiled = loaded.plan.step(seq).ok_or_else(off_plan)?;
         let undoing = loaded.record.is_undoing();
@@ -253,7 +253,7 @@ impl<S: Store> ExecutionService<'_, S> {
             _ => return Err(off_plan().into()),
         };
         let template = template.ok_or_else(off_plan)?;
-        let scope = self.scope(loaded, memory, reads).await.map_err(gone)?;
+        let scope = self.scope(loaded, cache, reads).await.map_err(gone)?;
         let fields = template.bind(&scope).map_err(|error| expression(&error))?;
         Ok(BoundCall { tool: tool.clone(), fields, origin })
     }
@@ -262,7 +262,7 @@ impl<S: Store> ExecutionService<'_, S> {
     pub(crate) async fn question(
         self,
         loaded: &Loaded,
-        memory: &mut Memory,
+        cache: &mut RunCache,
         seq: StepSeq,
     ) -> Result<String, BindError> {
         let (Some(step), Some(CompiledWork::Gate(message))) =
@@ -270,24 +270,24 @@ impl<S: Store> ExecutionService<'_, S> {
         else {
             return Err(off_plan().into());
         };
-        let scope = self.scope(loaded, memory, &step.reads).await.map_err(gone)?;
+        let scope = self.scope(loaded, cache, &step.reads).await.map_err(gone)?;
         Ok(message.bind(&scope).map_err(|error| expression(&error))?)
     }
 
     pub(crate) async fn scope(
         self,
         loaded: &Loaded,
-        memory: &mut Memory,
+        cache: &mut RunCache,
         reads: &InputRefs,
     ) -> Result<Scope, EngineError> {
-        let run = memory.run.get_or_insert_with(|| Arc::new(run_facts(&loaded.record)));
+        let run = cache.run.get_or_insert_with(|| Arc::new(run_facts(&loaded.record)));
         let mut scope = Scope { run: Arc::clone(run), ..Scope::default() };
         if reads.trigger {
-            scope.trigger = Some(self.trigger(loaded, memory).await?);
+            scope.trigger = Some(self.trigger(loaded, cache).await?);
         }
         for seq in &reads.steps {
             if let (Some(step), Some(output)) =
-                (loaded.plan.plan().step(*seq), self.output(loaded, memory, *seq).await?)
+                (loaded.plan.plan().step(*seq), self.output(loaded, cache, *seq).await?)
             {
                 scope.steps.insert(step.id.clone(), output);
             }
@@ -295,8 +295,8 @@ impl<S: Store> ExecutionService<'_, S> {
         Ok(scope)
     }
 
-    async fn trigger(self, loaded: &Loaded, memory: &mut Memory) -> Result<Arc<Value>, EngineError> {
-        if let Some(trigger) = &memory.trigger {
+    async fn trigger(self, loaded: &Loaded, cache: &mut RunCache) -> Result<Arc<Value>, EngineError> {
+        if let Some(trigger) = &cache.trigger {
             return Ok(Arc::clone(trigger));
         }
         let run = &loaded.record.key;
@@ -305,23 +305,23 @@ impl<S: Store> ExecutionService<'_, S> {
             Some(payload) => self.core.payload(&run.tenant, &payload).await?,
             None => return Err(EngineError::NoRun { run: run.clone() }),
         };
-        Ok(Arc::clone(memory.trigger.insert(Arc::new(value))))
+        Ok(Arc::clone(cache.trigger.insert(Arc::new(value))))
     }
 
     async fn output(
         self,
         loaded: &Loaded,
-        memory: &mut Memory,
+        cache: &mut RunCache,
         seq: StepSeq,
     ) -> Result<Option<Arc<Value>>, EngineError> {
-        if let Some(output) = memory.outputs.get(&seq) {
+        if let Some(output) = cache.outputs.get(&seq) {
             return Ok(Some(Arc::clone(output)));
         }
         let run = &loaded.record.key;
         let step = self.core.retry_busy(|store| store.step(run, seq, false)).await?;
         let Some(payload) = step.and_then(|step| step.output) else { return Ok(None) };
         let output = Arc::new(self.core.payload(&run.tenant, &payload).await?);
-        memory.outputs.insert(seq, Arc::clone(&output));
+        cache.outputs.insert(seq, Arc::clone(&output));
         Ok(Some(output))
     }
 

@@ -16,7 +16,7 @@ use crate::core::Loaded;
 use crate::core::commit::{Committed, ROUNDS_MAX};
 use crate::error::EngineError;
 use crate::execution::ExecutionService;
-use crate::execution::advance::{Follow, Held, RunDriver, RunPosition, Shutdown};
+use crate::execution::advance::{HandOff, LeasedStep, RunDriver, RunPosition, Shutdown};
 
 /// How work on a held step ended.
 enum StepWork {
@@ -60,7 +60,7 @@ impl<S: Store> ExecutionService<'_, S> {
         self,
         driver: &mut RunDriver<'_, H>,
         loaded: Loaded,
-        held: Held,
+        held: LeasedStep,
     ) -> Result<RunPosition, EngineError> {
         let effect = held.effect();
         match self.perform_under_lease(loaded, &held).await? {
@@ -81,7 +81,7 @@ impl<S: Store> ExecutionService<'_, S> {
                     retry_after,
                     receipt: held.grant.receipt,
                 };
-                self.conclude(loaded, effect, Follow::Leave, |draft| {
+                self.conclude(loaded, effect, HandOff::Leave, |draft| {
                     command.clone().decide(draft).map(advanced)
                 })
                 .await
@@ -96,11 +96,11 @@ impl<S: Store> ExecutionService<'_, S> {
         self,
         driver: &mut RunDriver<'_, H>,
         loaded: Loaded,
-        held: Held,
+        held: LeasedStep,
         StoredResult { done, output, fingerprint }: StoredResult,
     ) -> Result<RunPosition, EngineError> {
         let effect = held.effect();
-        driver.memory.remember(&loaded, held.seq, &done.output);
+        driver.cache.remember(&loaded, held.seq, &done.output);
         let follow = self.follow_soon(driver, &loaded, held.seq.next()).await;
         let command = Finish {
             fence: held.grant.fence,
@@ -122,22 +122,22 @@ impl<S: Store> ExecutionService<'_, S> {
         driver: &mut RunDriver<'_, H>,
         loaded: &Loaded,
         seq: StepSeq,
-    ) -> Follow {
+    ) -> HandOff {
         let known = timeout(self.core.timing.renew_every.std(), self.follow(driver, loaded, seq)).await;
         match known {
             Ok(Ok(follow)) => follow,
             Ok(Err(error)) => {
                 tracing::warn!(event = "next_step_not_prepared", %error, run = %loaded.record.key, "next step not prepared");
-                Follow::Leave
+                HandOff::Leave
             }
-            Err(_) => Follow::Leave,
+            Err(_) => HandOff::Leave,
         }
     }
 
     async fn terminal(
         self,
         loaded: Loaded,
-        held: Held,
+        held: LeasedStep,
         failure: Failure,
     ) -> Result<RunPosition, EngineError> {
         let effect = held.effect();
@@ -151,16 +151,20 @@ impl<S: Store> ExecutionService<'_, S> {
                 receipt: held.grant.receipt,
             };
             return self
-                .conclude(loaded, effect, Follow::Leave, |draft| command.clone().decide(draft).map(advanced))
+                .conclude(loaded, effect, HandOff::Leave, |draft| command.clone().decide(draft).map(advanced))
                 .await;
         }
         let command = Fail { fence: Some(held.grant.fence), failure, receipt: held.grant.receipt };
-        self.conclude(loaded, effect, Follow::Leave, |draft| command.clone().decide(draft).map(Some)).await
+        self.conclude(loaded, effect, HandOff::Leave, |draft| command.clone().decide(draft).map(Some)).await
     }
 
     /// Performs the step and renews the lease until the tool returns. A lost lease ends the work at once. So does a lease
     /// that could not be renewed before it expired.
-    async fn perform_under_lease(self, mut loaded: Loaded, held: &Held) -> Result<StepWork, EngineError> {
+    async fn perform_under_lease(
+        self,
+        mut loaded: Loaded,
+        held: &LeasedStep,
+    ) -> Result<StepWork, EngineError> {
         let run = loaded.record.key.clone();
         let Some(step) = loaded.plan.plan().step(held.seq).map(|step| step.id.clone()) else {
             return Ok(StepWork::Lost(loaded));
@@ -214,7 +218,7 @@ impl<S: Store> ExecutionService<'_, S> {
     }
 
     /// Calls the tool as the grant's mode requires, and stores its output.
-    async fn act(self, held: &Held, call: ToolCall<'_>) -> Result<CallOutcome, EngineError> {
+    async fn act(self, held: &LeasedStep, call: ToolCall<'_>) -> Result<CallOutcome, EngineError> {
         let run = call.run;
         match act(held, call).await {
             ToolOutcome::Done(done) => self.store_output(&run.tenant, held, done).await,
@@ -228,7 +232,7 @@ impl<S: Store> ExecutionService<'_, S> {
     async fn store_output(
         self,
         tenant: &TenantId,
-        held: &Held,
+        held: &LeasedStep,
         mut done: ToolResult,
     ) -> Result<CallOutcome, EngineError> {
         match acceptable(&done.output) {
@@ -289,7 +293,7 @@ impl<S: Store> ExecutionService<'_, S> {
 }
 
 /// Calls the tool as the grant's mode requires.
-async fn act(held: &Held, call: ToolCall<'_>) -> ToolOutcome {
+async fn act(held: &LeasedStep, call: ToolCall<'_>) -> ToolOutcome {
     let tool = &held.proposal.tool;
     match held.grant.mode {
         AttemptMode::Fresh | AttemptMode::Repeat => tool.perform(call).await,

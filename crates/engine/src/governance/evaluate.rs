@@ -25,7 +25,7 @@ struct PolicyQuestion {
     seq: StepSeq,
     origin: ActionOrigin,
     confidence: Option<u16>,
-    more_to_come: bool,
+    has_later_effect: bool,
 }
 
 impl<S: Store> GovernanceService<'_, S> {
@@ -39,8 +39,8 @@ impl<S: Store> GovernanceService<'_, S> {
         (action, origin, found): (&Action, ActionOrigin, Option<Value>),
     ) -> Result<Assessment, EngineError> {
         let bundle = self.core.bundle(&tenant, &self.core.verdict_pool).await?;
-        let more_to_come = policy_input::more_to_come(loaded.plan.plan(), &self.core.tools, seq);
-        let question = PolicyQuestion { bundle, tenant, seq, origin, confidence, more_to_come };
+        let has_later_effect = policy_input::has_later_effect(loaded.plan.plan(), &self.core.tools, seq);
+        let question = PolicyQuestion { bundle, tenant, seq, origin, confidence, has_later_effect };
         let verdict = if let Some(verdict) = question.quick_verdict(&self.core.verdicts, loaded, action) {
             verdict
         } else {
@@ -93,7 +93,7 @@ impl PolicyQuestion {
             attempt: if self.seq == record.at { record.live.attempts() } else { 0 },
             may_have_happened: self.seq == record.at && record.live.may_have_happened(),
             confidence: self.confidence,
-            more_to_come: self.more_to_come,
+            has_later_effect: self.has_later_effect,
         }
     }
 }

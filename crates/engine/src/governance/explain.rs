@@ -267,7 +267,7 @@ impl Forecast<'_> {
             attempt: 0,
             may_have_happened: false,
             confidence: self.confidence(seq),
-            more_to_come: policy_input::more_to_come(plan, self.tools, seq),
+            has_later_effect: policy_input::has_later_effect(plan, self.tools, seq),
         };
         let facts = policy_input::facts(&action, &around);
         let bundle = &self.tenant_policy.bundle;

@@ -63,7 +63,7 @@ impl<S: Store> TenantHandle<S> {
         for _ in 0..ROUNDS_MAX {
             if let Some(applied) = self.settle_on(hash, &settled).await? {
                 // This process evaluates reads under the new policy at once.
-                self.core.switches.forget();
+                self.core.dispatch_cache.clear();
                 return Ok(applied);
             }
         }
@@ -76,15 +76,15 @@ impl<S: Store> TenantHandle<S> {
         now: Digest,
         settled: &ChangeStamp,
     ) -> Result<Option<PolicyApplied>, EngineError> {
-        let stands = self.tenant_settings().await?;
-        let revision = stands.as_ref().map_or(0, |stands| stands.revision.saturating_add(1));
-        let stands = stands.unwrap_or_else(|| Tenant::new(self.tenant.clone()));
-        let before = stands.policy;
+        let current = self.tenant_settings().await?;
+        let revision = current.as_ref().map_or(0, |current| current.revision.saturating_add(1));
+        let current = current.unwrap_or_else(|| Tenant::new(self.tenant.clone()));
+        let before = current.policy;
         if before == Some(now) {
-            return Ok(Some(PolicyApplied { before, now, revision: stands.revision }));
+            return Ok(Some(PolicyApplied { before, now, revision: current.revision }));
         }
         let (policy, policy_changed) = (Some(now), Some(settled.clone()));
-        let after = Tenant { policy, policy_changed, revision, ..stands };
+        let after = Tenant { policy, policy_changed, revision, ..current };
         let change = AdminChange::PolicyApplied { before, after: now };
         let written = self.write_audited(AuditedWrite::Tenant(after), change).await?;
         Ok((written == Write::Committed).then_some(PolicyApplied { before, now, revision }))

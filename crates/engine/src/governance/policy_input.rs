@@ -36,7 +36,7 @@ pub fn facts<'a>(action: &'a Action, around: &ActionContext<'a>) -> Option<Polic
 }
 
 /// Whether a step after `seq` is certain to have an effect, as far as `tools` declare before they are bound.
-pub fn more_to_come(plan: &Plan, tools: &ToolRegistry, seq: StepSeq) -> bool {
+pub fn has_later_effect(plan: &Plan, tools: &ToolRegistry, seq: StepSeq) -> bool {
     let class = |work: &Work| match work {
         Work::Call(call) => tools.get(&call.tool)?.effect_class(&call.with),
         Work::Wait { .. } | Work::Gate { .. } => None,

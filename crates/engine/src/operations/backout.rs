@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::error::{EngineError, error_chain};
 use crate::operations::OperationsService;
 use crate::operations::dispatch::{DispatchScope, STOP_VISIBLE_AFTER};
-use crate::operations::pages::{Bookmark, Pages, Piece, Tenants};
+use crate::operations::pages::{Bookmark, Pages, PartLimit, Tenants};
 use crate::tenant_handle::TenantHandle;
 
 /// Runs change status while the lists are read. The lists are read until they contain no new run, and at most this
@@ -116,7 +116,7 @@ impl<S: Store> TenantHandle<S> {
         so_far: Option<BackoutProgress>,
     ) -> Result<(Backout, Option<BackoutProgress>), EngineError> {
         let operations = OperationsService::new(&self.core);
-        operations.back_out_part(&self.reach(), (&self.admin(), &self.by), reason, so_far, |_| {}).await
+        operations.back_out_part(&self.scope(), (&self.admin(), &self.by), reason, so_far, |_| {}).await
     }
 
     /// Counts a part of the runs that a backout would cancel.
@@ -124,7 +124,7 @@ impl<S: Store> TenantHandle<S> {
         &self,
         so_far: Option<CountProgress>,
     ) -> Result<(u64, Option<CountProgress>), EngineError> {
-        OperationsService::new(&self.core).count_part(&self.reach(), so_far).await
+        OperationsService::new(&self.core).count_part(&self.scope(), so_far).await
     }
 }
 
@@ -134,14 +134,14 @@ impl<S: Store> OperationsService<'_, S> {
     /// that arrived meanwhile start their runs then.
     pub async fn backout(
         self,
-        reach: &DispatchScope,
+        scope: &DispatchScope,
         by: &Initiator,
         reason: &str,
         mut progress: impl FnMut(&Backout) + Send,
     ) -> Result<Backout, EngineError> {
         let mut so_far = None;
         loop {
-            let (counts, rest) = self.back_out_part(reach, (by, by), reason, so_far, &mut progress).await?;
+            let (counts, rest) = self.back_out_part(scope, (by, by), reason, so_far, &mut progress).await?;
             match rest {
                 Some(rest) => so_far = Some(rest),
                 None => return Ok(counts),
@@ -153,42 +153,42 @@ impl<S: Store> OperationsService<'_, S> {
     /// that was used; `by` cancels the runs.
     pub async fn back_out_part(
         self,
-        reach: &DispatchScope,
+        scope: &DispatchScope,
         (admin, by): (&Initiator, &Initiator),
         reason: &str,
         so_far: Option<BackoutProgress>,
         mut progress: impl FnMut(&Backout) + Send,
     ) -> Result<(Backout, Option<BackoutProgress>), EngineError> {
         let mut so_far = match so_far {
-            Some(so_far) if self.backed_out_since(reach).await? == Some(so_far.begun) => so_far,
+            Some(so_far) if self.backed_out_since(scope).await? == Some(so_far.begun) => so_far,
             Some(_) => return Err(EngineError::BackoutOver),
-            None => BackoutProgress::begin(self.begin_backout(reach, admin, reason).await?),
+            None => BackoutProgress::begin(self.begin_backout(scope, admin, reason).await?),
         };
         let until = so_far.begun + STOP_VISIBLE_AFTER;
         let order =
             BackoutRequest { until, by, reason: bounded(&format!("backout: {reason}"), MESSAGE_CHARS_MAX) };
-        let mut piece = Piece::begin();
+        let mut limit = PartLimit::start();
         loop {
             if so_far.pass > 0 {
                 // Until then a process that has not seen the stop may start a step, and the index may not list its run.
                 sleep((until + S::INDEX_DELAY - self.core.now()).std()).await;
             }
-            so_far.from = self.pass(reach, &order, &mut so_far, &mut piece, &mut progress).await?;
+            so_far.from = self.pass(scope, &order, &mut so_far, &mut limit, &mut progress).await?;
             if so_far.from.is_none() {
                 if so_far.is_enough() {
                     return Ok((so_far.counts, None));
                 }
                 so_far.pass += 1;
             }
-            if piece.is_full() {
+            if limit.is_full() {
                 return Ok((so_far.counts, Some(so_far)));
             }
         }
     }
 
     /// When the current backout started.
-    async fn backed_out_since(self, reach: &DispatchScope) -> Result<Option<Timestamp>, EngineError> {
-        let state = match reach {
+    async fn backed_out_since(self, scope: &DispatchScope) -> Result<Option<Timestamp>, EngineError> {
+        let state = match scope {
             DispatchScope::Tenant(tenant) => self.dispatch(tenant).await?.tenant,
             DispatchScope::All => self.fleet_stopped().await?,
         };
@@ -198,20 +198,20 @@ impl<S: Store> OperationsService<'_, S> {
     /// Stops dispatch; returns when the backout started.
     async fn begin_backout(
         self,
-        reach: &DispatchScope,
+        scope: &DispatchScope,
         by: &Initiator,
         reason: &str,
     ) -> Result<Timestamp, EngineError> {
         let now = self.core.now();
         let request = DispatchStop { backout: Some(now), ..DispatchStop::new(by.clone(), reason, now) };
-        Ok(self.stop(reach, request).await?.backout.unwrap_or(now))
+        Ok(self.stop(scope, request).await?.backout.unwrap_or(now))
     }
 
     /// How many runs a backout would cancel.
-    pub async fn count_active_runs(self, reach: &DispatchScope) -> Result<u64, EngineError> {
+    pub async fn count_active_runs(self, scope: &DispatchScope) -> Result<u64, EngineError> {
         let mut so_far = None;
         loop {
-            let (counted, rest) = self.count_part(reach, so_far).await?;
+            let (counted, rest) = self.count_part(scope, so_far).await?;
             match rest {
                 Some(rest) => so_far = Some(rest),
                 None => return Ok(counted),
@@ -222,19 +222,19 @@ impl<S: Store> OperationsService<'_, S> {
     /// Does a part of the count; returns the count so far and the remaining work.
     pub async fn count_part(
         self,
-        reach: &DispatchScope,
+        scope: &DispatchScope,
         so_far: Option<CountProgress>,
     ) -> Result<(u64, Option<CountProgress>), EngineError> {
         let (mut counted, from) =
             so_far.map_or((0, None), |CountProgress { counted, from }| (counted, Some(from)));
-        let mut piece = Piece::begin();
-        let mut tenants = Tenants::of(reach, from.as_ref());
+        let mut limit = PartLimit::start();
+        let mut tenants = Tenants::of(scope, from.as_ref());
         while let Some(tenant) = tenants.next(self.core).await? {
             let mut pages = Pages::of(&tenant, self.backed_out_until(&tenant).await?, from.as_ref());
             while let Some(runs) = pages.next(self.core).await? {
                 counted += runs.len() as u64;
-                piece.took(runs.len());
-                if let Some(from) = pages.bookmark().filter(|_| piece.is_full()) {
+                limit.add(runs.len());
+                if let Some(from) = pages.bookmark().filter(|_| limit.is_full()) {
                     let from = from.followed_by(tenants);
                     return Ok((counted, Some(CountProgress { counted, from })));
                 }
@@ -253,17 +253,17 @@ impl<S: Store> OperationsService<'_, S> {
     /// Processes each run once, up to the size of a part; returns where it stopped.
     async fn pass(
         self,
-        reach: &DispatchScope,
+        scope: &DispatchScope,
         order: &BackoutRequest<'_>,
         so_far: &mut BackoutProgress,
-        piece: &mut Piece,
+        limit: &mut PartLimit,
         progress: &mut (impl FnMut(&Backout) + Send),
     ) -> Result<Option<Bookmark>, EngineError> {
         let from = so_far.from.take();
         if from.is_none() {
             so_far.begin_pass();
         }
-        let mut tenants = Tenants::of(reach, from.as_ref());
+        let mut tenants = Tenants::of(scope, from.as_ref());
         while let Some(tenant) = tenants.next(self.core).await? {
             let mut pages = Pages::of(&tenant, Some(order.until), from.as_ref());
             while let Some(runs) = pages.next(self.core).await? {
@@ -274,8 +274,8 @@ impl<S: Store> OperationsService<'_, S> {
                     so_far.counts.count(&outcome);
                     progress(&so_far.counts);
                 }
-                piece.took(count);
-                if let Some(from) = pages.bookmark().filter(|_| piece.is_full()) {
+                limit.add(count);
+                if let Some(from) = pages.bookmark().filter(|_| limit.is_full()) {
                     return Ok(Some(from.followed_by(tenants)));
                 }
             }

@@ -19,7 +19,7 @@ use crate::core::commit::ROUNDS_MAX;
 use crate::core::dispatch::DispatchState;
 use crate::error::EngineError;
 use crate::operations::OperationsService;
-use crate::operations::pages::{Bookmark, Pages, Piece, Tenants};
+use crate::operations::pages::{Bookmark, Pages, PartLimit, Tenants};
 use crate::tenant_handle::TenantHandle;
 
 /// Every process has seen a stop after this long: one second of caching, and one for the store's eventually
@@ -46,7 +46,7 @@ impl<S: Store> TenantHandle<S> {
     }
 
     pub async fn stop_dispatch(&self, reason: &str) -> Result<DispatchStop, EngineError> {
-        OperationsService::new(&self.core).stop_dispatch(&self.reach(), &self.admin(), reason).await
+        OperationsService::new(&self.core).stop_dispatch(&self.scope(), &self.admin(), reason).await
     }
 
     /// Does a part of a start; returns the number of runs and the remaining work.
@@ -54,10 +54,10 @@ impl<S: Store> TenantHandle<S> {
         &self,
         so_far: Option<StartProgress>,
     ) -> Result<(u64, Option<StartProgress>), EngineError> {
-        OperationsService::new(&self.core).start_part(&self.reach(), &self.admin(), so_far).await
+        OperationsService::new(&self.core).start_part(&self.scope(), &self.admin(), so_far).await
     }
 
-    pub(super) fn reach(&self) -> DispatchScope {
+    pub(super) fn scope(&self) -> DispatchScope {
         DispatchScope::Tenant(self.tenant.clone())
     }
 }
@@ -76,43 +76,43 @@ impl<S: Store> OperationsService<'_, S> {
     /// finish. If it was stopped before, the first stop is kept.
     pub async fn stop_dispatch(
         self,
-        reach: &DispatchScope,
+        scope: &DispatchScope,
         by: &Initiator,
         reason: &str,
     ) -> Result<DispatchStop, EngineError> {
         let request = DispatchStop::new(by.clone(), reason, self.core.now());
-        self.stop(reach, request).await
+        self.stop(scope, request).await
     }
 
     pub(crate) async fn stop(
         self,
-        reach: &DispatchScope,
+        scope: &DispatchScope,
         request: DispatchStop,
     ) -> Result<DispatchStop, EngineError> {
         let both =
             |before: DispatchStop| DispatchStop { backout: before.backout.or(request.backout), ..before };
-        let to = |stands: Option<DispatchStop>| Some(stands.map_or_else(|| request.clone(), both));
+        let to = |current: Option<DispatchStop>| Some(current.map_or_else(|| request.clone(), both));
         let change = AdminChange::DispatchStopped {
             reason: request.reason.clone(),
             backout: request.backout.is_some(),
         };
-        let stands = self.turn(reach, &request.by, to, &change).await?;
+        let current = self.set_switch(scope, &request.by, to, &change).await?;
         tracing::warn!(
             event = "dispatch_stopped",
-            ?reach,
+            ?scope,
             by = request.by.id,
             reason = request.reason,
             "dispatch stopped"
         );
-        Ok(stands.unwrap_or(request))
+        Ok(current.unwrap_or(request))
     }
 
     /// Starts dispatch and announces every run that can advance; returns how many. If this is cut short, the sweep
     /// wakes the rest.
-    pub async fn start_dispatch(self, reach: &DispatchScope, by: &Initiator) -> Result<u64, EngineError> {
+    pub async fn start_dispatch(self, scope: &DispatchScope, by: &Initiator) -> Result<u64, EngineError> {
         let mut so_far = None;
         loop {
-            let (announced, rest) = self.start_part(reach, by, so_far).await?;
+            let (announced, rest) = self.start_part(scope, by, so_far).await?;
             match rest {
                 Some(rest) => so_far = Some(rest),
                 None => return Ok(announced),
@@ -123,24 +123,24 @@ impl<S: Store> OperationsService<'_, S> {
     /// Does a part of a start; returns the number of runs and the remaining work.
     pub async fn start_part(
         self,
-        reach: &DispatchScope,
+        scope: &DispatchScope,
         by: &Initiator,
         so_far: Option<StartProgress>,
     ) -> Result<(u64, Option<StartProgress>), EngineError> {
         if so_far.is_none() {
-            self.turn(reach, by, |_| None, &AdminChange::DispatchStarted).await?;
-            tracing::warn!(event = "dispatch_started", ?reach, by = by.id, "dispatch started");
+            self.set_switch(scope, by, |_| None, &AdminChange::DispatchStarted).await?;
+            tracing::warn!(event = "dispatch_started", ?scope, by = by.id, "dispatch started");
         }
         let (mut announced, from) =
             so_far.map_or((0, None), |StartProgress { announced, from }| (announced, Some(from)));
-        let mut piece = Piece::begin();
-        let mut tenants = Tenants::of(reach, from.as_ref());
+        let mut limit = PartLimit::start();
+        let mut tenants = Tenants::of(scope, from.as_ref());
         while let Some(tenant) = tenants.next(self.core).await? {
             let mut pages = Pages::of(&tenant, None, from.as_ref());
             while let Some(runs) = pages.next(self.core).await? {
                 announced += self.announce(&runs).await?;
-                piece.took(runs.len());
-                if let Some(from) = pages.bookmark().filter(|_| piece.is_full()) {
+                limit.add(runs.len());
+                if let Some(from) = pages.bookmark().filter(|_| limit.is_full()) {
                     let from = from.followed_by(tenants);
                     return Ok((announced, Some(StartProgress { announced, from })));
                 }
@@ -150,31 +150,31 @@ impl<S: Store> OperationsService<'_, S> {
     }
 
     /// Applies `to` to the switch and returns its new state.
-    async fn turn(
+    async fn set_switch(
         self,
-        reach: &DispatchScope,
+        scope: &DispatchScope,
         by: &Initiator,
         to: impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
         change: &AdminChange,
     ) -> Result<Option<DispatchStop>, EngineError> {
         for _ in 0..ROUNDS_MAX {
-            let (stands, written) = match reach {
+            let (current, written) = match scope {
                 DispatchScope::Tenant(tenant) => {
                     let admin = Admin { tenant: Some(tenant), by };
-                    self.turn_for(tenant, admin, &to, change).await?
+                    self.set_tenant_switch(tenant, admin, &to, change).await?
                 }
-                DispatchScope::All => self.turn_for_all(Admin { tenant: None, by }, &to, change).await?,
+                DispatchScope::All => self.set_fleet_switch(Admin { tenant: None, by }, &to, change).await?,
             };
             if written == Write::Committed {
                 // This process sees the change at once.
-                self.core.switches.forget();
-                return Ok(stands);
+                self.core.dispatch_cache.clear();
+                return Ok(current);
             }
         }
         Err(StoreError::Busy { doing: "change the dispatch switch" }.into())
     }
 
-    async fn turn_for(
+    async fn set_tenant_switch(
         self,
         id: &TenantId,
         admin: Admin<'_>,
@@ -193,7 +193,7 @@ impl<S: Store> OperationsService<'_, S> {
         Ok((stopped, written))
     }
 
-    async fn turn_for_all(
+    async fn set_fleet_switch(
         self,
         admin: Admin<'_>,
         to: &impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,

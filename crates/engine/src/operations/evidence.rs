@@ -231,12 +231,12 @@ impl<S: Store> OperationsService<'_, S> {
         key: &IdempotencyKey,
         whose: ReceiptOwner,
     ) -> Result<Option<Receipt>, EngineError> {
-        let stands = self.core.retry_busy(|store| store.receipt(&run.tenant, key)).await?;
-        match (whose, stands) {
-            (ReceiptOwner::ThisRun, Some(stands)) if stands.run != run.run => {
+        let current = self.core.retry_busy(|store| store.receipt(&run.tenant, key)).await?;
+        match (whose, current) {
+            (ReceiptOwner::ThisRun, Some(current)) if current.run != run.run => {
                 Ok(self.core.retry_busy(|store| store.displaced(run, key)).await?)
             }
-            (ReceiptOwner::ThisRun | ReceiptOwner::AnyRun, stands) => Ok(stands),
+            (ReceiptOwner::ThisRun | ReceiptOwner::AnyRun, current) => Ok(current),
         }
     }
 }

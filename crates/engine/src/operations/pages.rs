@@ -22,11 +22,11 @@ const PAGE: u32 = 50;
 const TENANTS: u32 = 250;
 
 /// How many runs make a part, give or take a page.
-const PIECE_RUNS: usize = 200;
+const PART_RUNS: usize = 200;
 
 /// No page is read in a part that has taken this long. With the current page, and two seconds until every process has
 /// seen a stop, that is well within the 30 s that a client waits.
-const PIECE_FOR: Duration = Duration::from_secs(5);
+const PART_TIME: Duration = Duration::from_secs(5);
 
 /// Where a reader stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,23 +130,23 @@ fn after(status: Option<RunStatus>) -> Option<RunStatus> {
     behind.skip(usize::from(status.is_some())).find(|status| !status.is_terminal())
 }
 
-/// The size of one part.
-pub(crate) struct Piece {
-    began: Instant,
+/// Ends a part after a number of runs, or after a time.
+pub(crate) struct PartLimit {
+    started: Instant,
     runs: usize,
 }
 
-impl Piece {
-    pub(crate) fn begin() -> Self {
-        Self { began: Instant::now(), runs: 0 }
+impl PartLimit {
+    pub(crate) fn start() -> Self {
+        Self { started: Instant::now(), runs: 0 }
     }
 
-    pub(crate) fn took(&mut self, runs: usize) {
+    pub(crate) fn add(&mut self, runs: usize) {
         self.runs += runs;
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.runs >= PIECE_RUNS || self.began.elapsed() >= PIECE_FOR
+        self.runs >= PART_RUNS || self.started.elapsed() >= PART_TIME
     }
 }
 

@@ -20,7 +20,7 @@ use crate::admission::{AdmissionService, StartOutcome, StartResult, StartRun};
 use crate::core::Loaded;
 use crate::error::EngineError;
 use crate::execution::ExecutionService;
-use crate::execution::bind::Memory;
+use crate::execution::bind::RunCache;
 use crate::tenant_handle::TenantHandle;
 
 /// After this many failed undos a person has to look at the cause.
@@ -216,7 +216,7 @@ impl<S: Store> TenantHandle<S> {
         };
         let template = loaded.plan.step(seq).and_then(|step| step.rollback.as_ref());
         let reads = &planned.rollback_reads;
-        let scope = ExecutionService::new(&self.core).scope(loaded, &mut Memory::default(), reads).await?;
+        let scope = ExecutionService::new(&self.core).scope(loaded, &mut RunCache::default(), reads).await?;
         match template.map(|template| template.bind(&scope)) {
             Some(Ok(Value::Object(with))) => Ok(UndoCall { tool: call.tool.clone(), with }),
             Some(Err(error)) => Err(NotUndoable::Unbound(error.to_string()).into()),

@@ -211,18 +211,20 @@ fn error_is_not_remembered() {
     assert_eq!(cache.recent(&bundle, &case.request()), None);
 }
 
-/// Rules with short names take memory too.
+/// A reason takes memory besides its text.
 #[test]
 fn large_verdict_is_not_remembered() {
     let cache = VerdictCache::default();
-    let case = Case::default();
-    for (rules, is_kept) in [(1, true), (100, false)] {
-        let rules: Vec<_> = (0..rules)
-            .map(|number| format!("deny contains {{\"rule\": \"r{number}\", \"message\": \"m\"}} if true"))
+    let (case, message) = (Case::default(), "m".repeat(50));
+    for (count, is_kept) in [(1, true), (16, false)] {
+        let rules: Vec<_> = (0..count)
+            .map(|number| {
+                format!("deny contains {{\"rule\": \"r{number}\", \"message\": \"{message}\"}} if true")
+            })
             .collect();
         let bundle = bundle(&rules.join("\n"));
-        assert_eq!(cache.evaluate(&bundle, &case.request()).reasons.len(), rules.len());
-        assert_eq!(cache.recent(&bundle, &case.request()).is_some(), is_kept, "{}", rules.len());
+        assert_eq!(cache.evaluate(&bundle, &case.request()).reasons.len(), count);
+        assert_eq!(cache.recent(&bundle, &case.request()).is_some(), is_kept, "{count}");
     }
 }
 

@@ -22,7 +22,7 @@ const AMOUNT_NAMES: [&str; 8] = ["amount", "total", "sum", "price", "cost", "cur
 
 /// How much of an action's fields a message shows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FieldRoom {
+pub(super) struct FieldLimits {
     /// All fields together.
     pub(super) units: usize,
     /// The number of fields.
@@ -94,18 +94,18 @@ fn value_text(value: &Value, limit: TextLimit) -> String {
 }
 
 /// The sections of the fields of `action`, and the names of those that are not shown in full.
-pub(super) fn sections(action: &Action, room: FieldRoom) -> (Vec<Value>, Vec<String>) {
+pub(super) fn sections(action: &Action, limits: FieldLimits) -> (Vec<Value>, Vec<String>) {
     let mut whole: Vec<_> = fields(action).into_iter().map(|field| (field.line(usize::MAX), field)).collect();
-    if whole.len() > room.count {
+    if whole.len() > limits.count {
         // Short fields first: the most fields are shown.
         whole.sort_by_key(|(line, field)| (field.rank(), units(line)));
     }
-    let omitted = whole.split_off(whole.len().min(room.count));
+    let omitted = whole.split_off(whole.len().min(limits.count));
     whole.sort_by_key(|(_, field)| field.rank());
     let sizes: Vec<usize> = whole.iter().map(|(line, _)| units(line)).collect();
     let mut cut = Vec::new();
     let mut sections = Vec::new();
-    for ((line, field), share) in whole.into_iter().zip(shares(&sizes, room)) {
+    for ((line, field), share) in whole.into_iter().zip(shares(&sizes, limits)) {
         if units(&line) <= share {
             sections.push(block::section(&line));
         } else {
@@ -122,13 +122,13 @@ pub(super) fn sections(action: &Action, room: FieldRoom) -> (Vec<Value>, Vec<Str
 }
 
 /// The space of each field: what it needs, or an equal share of what the shorter ones leave.
-fn shares(sizes: &[usize], room: FieldRoom) -> Vec<usize> {
+fn shares(sizes: &[usize], limits: FieldLimits) -> Vec<usize> {
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     order.sort_by_key(|&index| sizes[index]);
     let mut shares = vec![0; sizes.len()];
-    let mut left = room.units;
+    let mut left = limits.units;
     for (position, &index) in order.iter().enumerate() {
-        let equal = (left / (sizes.len() - position)).min(room.each);
+        let equal = (left / (sizes.len() - position)).min(limits.each);
         shares[index] = equal;
         left -= sizes[index].min(equal);
     }

@@ -54,7 +54,7 @@ const CUT_NAME_UNITS_MAX: usize = 80;
 
 /// How much of each part of the subject a message shows.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+struct CardLimits {
     target: usize,
     /// All changes and arguments together.
     fields: usize,
@@ -70,7 +70,7 @@ struct Room {
 }
 
 /// So that the message stays within [`block::MESSAGE_UNITS_MAX`].
-const SLACK_ROOM: Room = Room {
+const SLACK_LIMITS: CardLimits = CardLimits {
     target: 400,
     fields: 3_700,
     field_count: 16,
@@ -80,7 +80,7 @@ const SLACK_ROOM: Room = Room {
     why: 300,
 };
 
-const UNLIMITED: Room = Room {
+const UNLIMITED: CardLimits = CardLimits {
     target: usize::MAX,
     fields: usize::MAX,
     field_count: usize::MAX,
@@ -92,7 +92,7 @@ const UNLIMITED: Room = Room {
 
 /// The `text` and `blocks` of the Slack message for `approval`. `console` is the address of the console.
 pub fn render(approval: &Approval, console: Option<&Url>) -> Value {
-    render_in(&SLACK_ROOM, approval, console)
+    render_in(&SLACK_LIMITS, approval, console)
 }
 
 /// The same without Slack's limits: every part of the subject is shown in full.
@@ -102,16 +102,16 @@ pub fn render_whole(approval: &Approval) -> Value {
 
 /// If the card of `approval` does not show the whole subject: what is cut, and where to approve it.
 pub fn incomplete(approval: &Approval, console: Option<&Url>) -> Option<String> {
-    let shown = subject::shown(&approval.subject, approval.undo, &SLACK_ROOM);
+    let shown = subject::shown(&approval.subject, approval.undo, &SLACK_LIMITS);
     (!shown.cut.is_empty()).then(|| incomplete_text(approval, &shown.cut, console))
 }
 
-fn render_in(room: &Room, approval: &Approval, console: Option<&Url>) -> Value {
-    let shown = subject::shown(&approval.subject, approval.undo, room);
+fn render_in(limits: &CardLimits, approval: &Approval, console: Option<&Url>) -> Value {
+    let shown = subject::shown(&approval.subject, approval.undo, limits);
     let mut blocks = vec![block::header(&title(approval)), block::fields(&location(approval))];
     blocks.extend(history(approval));
     blocks.extend(shown.blocks);
-    blocks.push(block::fields(&risk(approval, room)));
+    blocks.push(block::fields(&risk(approval, limits)));
     blocks.push(block::section(&approvers::required(approval)));
     blocks.push(block::mrkdwn(&times(approval)));
     blocks.push(block::divider());
@@ -219,11 +219,11 @@ fn history(approval: &Approval) -> Option<Value> {
     (!lines.is_empty()).then(|| block::section(&format!("Before this request\n{}", lines.join("\n"))))
 }
 
-fn risk(approval: &Approval, room: &Room) -> Vec<(&'static str, String)> {
+fn risk(approval: &Approval, limits: &CardLimits) -> Vec<(&'static str, String)> {
     let hash = ("Hash", approval.subject.hash().short());
     let Subject::Action { action, .. } = &approval.subject else { return vec![hash] };
     let cost = action.estimate_microusd.map(|estimate| ("Maximum cost", text::money(estimate)));
-    let undo = ("Can it be undone?", text::reversibility(&action.reversibility, room.why));
+    let undo = ("Can it be undone?", text::reversibility(&action.reversibility, limits.why));
     let interrupted = ("If interrupted", text::class(action.class).to_owned());
     [Some(undo), Some(interrupted), cost, Some(hash)].into_iter().flatten().collect()
 }

@@ -4,8 +4,8 @@ use domain::plan::Call;
 use domain::{Action, Reason, Subject};
 use serde_json::Value;
 
-use super::fields::{self, FieldRoom};
-use super::{Room, block, text};
+use super::fields::{self, FieldLimits};
+use super::{CardLimits, block, text};
 use crate::escape::{self, TextLimit, units};
 
 /// All reasons together; a policy message has at most 256 characters.
@@ -40,29 +40,30 @@ impl ShownSubject {
     }
 }
 
-pub(super) fn shown(subject: &Subject, undo: bool, room: &Room) -> ShownSubject {
+pub(super) fn shown(subject: &Subject, undo: bool, limits: &CardLimits) -> ShownSubject {
     let mut shown = ShownSubject::default();
     match subject {
         Subject::Question { message } => {
             let whole = escape::text(message, TextLimit::UNLIMITED);
-            let limit = TextLimit::hashed(room.question);
-            let message = shown.bounded("question", whole, room.question, || escape::text(message, limit));
+            let limit = TextLimit::hashed(limits.question);
+            let message = shown.bounded("question", whole, limits.question, || escape::text(message, limit));
             shown.blocks.push(block::section(&format!("Question from the workflow\n{message}")));
         }
         Subject::Action { action, verdict, rollback } => {
-            let summary = summary(action, undo, room, &mut shown);
+            let summary = summary(action, undo, limits, &mut shown);
             shown.blocks.push(block::section(&summary));
-            let room_of_fields = FieldRoom { units: room.fields, count: room.field_count, each: room.field };
-            let (sections, cut) = fields::sections(action, room_of_fields);
+            let field_limits =
+                FieldLimits { units: limits.fields, count: limits.field_count, each: limits.field };
+            let (sections, cut) = fields::sections(action, field_limits);
             shown.blocks.extend(sections);
             shown.cut.extend(cut);
             if let Some(call) = rollback {
-                let rollback = declared_rollback(call, room, &mut shown);
+                let rollback = declared_rollback(call, limits, &mut shown);
                 shown.blocks.push(block::section(&rollback));
             }
             shown.blocks.extend(rationale(&verdict.reasons));
             let why = escape::line(text::reversibility_reason(&action.reversibility), TextLimit::UNLIMITED);
-            if units(&why) > room.why {
+            if units(&why) > limits.why {
                 shown.cut.push("why it cannot be undone".to_owned());
             }
         }
@@ -70,16 +71,16 @@ pub(super) fn shown(subject: &Subject, undo: bool, room: &Room) -> ShownSubject 
     shown
 }
 
-fn summary(action: &Action, undo: bool, room: &Room, shown: &mut ShownSubject) -> String {
+fn summary(action: &Action, undo: bool, limits: &CardLimits, shown: &mut ShownSubject) -> String {
     let prefix = if undo { "Rollback: " } else { "" };
     let destroys = if action.destructive { "\nThis action is destructive." } else { "" };
-    let target = shown.line("target", &action.target, room.target);
+    let target = shown.line("target", &action.target, limits.target);
     format!("{prefix}{} on {target}{destroys}", action.tool)
 }
 
 /// The rollback that the workflow declares. Its expressions are evaluated, and it is approved, only when it is needed.
-fn declared_rollback(call: &Call, room: &Room, shown: &mut ShownSubject) -> String {
-    let fields = shown.line("declared rollback", &call.with.to_string(), room.rollback);
+fn declared_rollback(call: &Call, limits: &CardLimits, shown: &mut ShownSubject) -> String {
+    let fields = shown.line("declared rollback", &call.with.to_string(), limits.rollback);
     format!("Declared rollback, if the run fails later\n{} with {fields}", call.tool)
 }
 

@@ -1,7 +1,7 @@
 //! Whole files and their error messages.
 
 use domain::plan::{ApprovalTiming, Call, InputRefs, OnReject, OnTimeout, Phase, Undo, Validation, Work};
-use domain::schedule::{Backoff, RetryPolicy};
+use domain::retry_policy::{Backoff, RetryPolicy};
 use domain::{
     ApprovalRequirement, ApproverCount, BlastRadius, ConcurrencyScope, Millis, OnConflict, Source, StepSeq,
     Tier,

@@ -9,7 +9,7 @@ use domain::command::{Assessment, AttemptMode, Claim};
 use domain::plan::{Call, Environment, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::record::{Effects, OperatorRequest, Rejection, Signal};
-use domain::schedule::{Backoff, RetryPolicy};
+use domain::retry_policy::{Backoff, RetryPolicy};
 use domain::tenant::{Caps, Person};
 use domain::validation::{ActionContext, tighten};
 use domain::{
@@ -328,7 +328,7 @@ impl World {
             attempt: live.attempts(),
             may_have_happened: live.may_have_happened() && !forgets,
             confidence: None,
-            more_to_come: true,
+            has_later_effect: true,
         };
         tighten(verdict, &bound.action, &context)
     }

@@ -257,6 +257,7 @@ impl Fleet {
         let first = tenant(0)?;
         let (requests_of_sqs, in_flight_max) = self.sqs.usage();
         let cost = units.0 * READ_UNITS + units.1 * WRITE_UNITS + f64_of(requests_of_sqs) * SQS_REQUESTS;
+        violations.extend(oracle::check(&finished, &first));
         Ok(FleetReport {
             size: self.size,
             kills,
@@ -271,10 +272,7 @@ impl Fleet {
             timer: timer_delays(&finished).last().copied().unwrap_or_default(),
             cost: cost / f64_of(self.size.runs),
             ideal_cost: f64::NAN,
-            violations: {
-                violations.extend(oracle::check(&finished, &first));
-                violations
-            },
+            violations,
         })
     }
 

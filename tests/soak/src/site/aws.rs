@@ -16,7 +16,7 @@ use store::aws::{AwsStore, S3Blobs, SqsQueue};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use crate::flow::Reach;
+use crate::flow::Endpoints;
 use crate::outside::Outside;
 use crate::people::ADMIN;
 use crate::proxy::{Proxy, ProxyMode};
@@ -95,8 +95,8 @@ impl Site for AwsSite {
     }
 
     /// The worker of the containers calls no host in its own network, so `http.request` is left out.
-    fn reach(&self) -> Reach {
-        Reach { http: None }
+    fn endpoints(&self) -> Endpoints {
+        Endpoints { http: None }
     }
 
     fn tenant(&self) -> TenantId {

@@ -1,4 +1,4 @@
-//! Where the soak runs: the store, and how programs reach it.
+//! Where the soak runs: the store, and how programs endpoints it.
 
 #[cfg(feature = "aws")]
 mod aws;
@@ -13,7 +13,7 @@ use domain::TenantId;
 use evidence::PublicKey;
 use store::Store;
 
-use crate::flow::Reach;
+use crate::flow::Endpoints;
 use crate::outside::Outside;
 
 #[cfg(feature = "aws")]
@@ -53,7 +53,7 @@ pub(crate) trait Site: Send + Sync + 'static {
 
     fn pace(&self) -> Pace;
     fn outside(&self) -> &Outside;
-    fn reach(&self) -> Reach;
+    fn endpoints(&self) -> Endpoints;
     fn tenant(&self) -> TenantId;
     /// The store as the oracle reads it, not affected by the faults.
     fn store(&self) -> &Self::Store;

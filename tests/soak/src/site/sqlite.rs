@@ -13,7 +13,7 @@ use store::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use crate::flow::Reach;
+use crate::flow::Endpoints;
 use crate::outside::Outside;
 
 use super::{Pace, Site, StoreFault};
@@ -94,8 +94,8 @@ impl Site for SqliteSite {
         &self.outside
     }
 
-    fn reach(&self) -> Reach {
-        Reach { http: Some(self.outside.http_url()) }
+    fn endpoints(&self) -> Endpoints {
+        Endpoints { http: Some(self.outside.http_url()) }
     }
 
     fn tenant(&self) -> TenantId {
