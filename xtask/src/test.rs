@@ -228,16 +228,11 @@ fn run_with_local_aws(cargo: &Cargo, aws: Aws, stages: &mut Stages) {
     let environment = without_dynamodb_local(&servers);
     let runner = run_tests(cargo, TestFilter::NotSeparate, &environment, stages);
     if servers.has(AWS) && runner.can_exclude_targets() {
-        run_targets(
-            cargo,
-            ("local-aws store", &["stack".to_owned()], &["--test-threads", "2"]),
-            &environment,
-            stages,
-        );
+        run_target(cargo, ("local-aws store", "stack", &["--test-threads", "2"]), &environment, stages);
     }
     if servers.has(DYNAMODB_LOCAL) {
         let options = ["--test-threads", "2", "--skip", FAULT_MATRIX];
-        run_targets(cargo, ("dynamodb-local", &["aws".to_owned()], &options), servers.environment(), stages);
+        run_target(cargo, ("dynamodb-local", "aws", &options), servers.environment(), stages);
     }
     let servers = match aws {
         Aws::MiniStack => servers,
@@ -250,44 +245,23 @@ fn run_with_local_aws(cargo: &Cargo, aws: Aws, stages: &mut Stages) {
     if !servers.has(AWS) {
         return;
     }
-    match e2e_targets(cargo) {
-        Ok(targets) => {
-            let options = ["--test-threads", "1"];
-            run_targets(cargo, ("e2e", &targets, &options), &without_dynamodb_local(&servers), stages);
-        }
-        Err(reason) => drop(stages.run_fn("e2e", || Err(reason))),
-    }
+    let options = ["--test-threads", "1"];
+    run_target(cargo, ("e2e", "e2e", &options), &without_dynamodb_local(&servers), stages);
 }
 
 fn without_dynamodb_local(servers: &TestServers) -> Vec<(String, String)> {
     servers.environment().iter().filter(|(name, _)| name != DYNAMODB_LOCAL).cloned().collect()
 }
 
-/// Every test target of the e2e package.
-fn e2e_targets(cargo: &Cargo) -> Result<Vec<String>, String> {
-    let directory = cargo.root().join("tests/e2e/tests");
-    let failed = |error: std::io::Error| format!("read {}: {error}", directory.display());
-    let mut found = Vec::new();
-    for entry in directory.read_dir().map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists() {
-            found.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
-        }
-    }
-    found.sort();
-    if found.is_empty() { Err(format!("{} contains no tests", directory.display())) } else { Ok(found) }
-}
-
-/// Runs some test targets with `options` of the test programs.
-fn run_targets(
+/// Runs the test target `target` with `options` of the test program.
+fn run_target(
     cargo: &Cargo,
-    (name, targets, options): (&'static str, &[String], &[&str]),
+    (name, target, options): (&'static str, &str, &[&str]),
     environment: &[(String, String)],
     stages: &mut Stages,
 ) {
     let mut command = cargo.command(&["test", "--workspace", ALL_FEATURES, "--quiet", "--no-fail-fast"]);
-    command.args(targets.iter().flat_map(|target| ["--test", target]));
-    command.arg("--").args(options);
+    command.args(["--test", target, "--"]).args(options);
     local::set_environment(&mut command, environment);
     set_program_paths(cargo, &mut command, stages);
     stages.run(name, &mut command);

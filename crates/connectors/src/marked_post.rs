@@ -93,7 +93,7 @@ pub(crate) async fn look_up(tool: &impl MarkedPost, call: &ToolCall<'_>) -> Look
 /// Identifies `text` in this step of this run. Two runs may post the same text.
 pub(crate) fn digest(text: &str, run: &RunKey, step: &StepId) -> Digest {
     let parts = [text, run.tenant.as_str(), run.run.as_str(), step.as_str()];
-    Digest::of_parts("countersign/said/v1", &parts)
+    Digest::of_parts("countersign/marked-post/v1", &parts)
 }
 
 /// The mark of the post with this key: half of a digest.

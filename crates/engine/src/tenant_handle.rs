@@ -213,7 +213,7 @@ mod tests {
     async fn what_came_in_for_another_tenant_is_not_there() {
         let engine = engine();
         let run = begin(&engine, "unwanted").await.run;
-        let told = handle(&engine, "umbrella").run(&run).await.err();
-        assert!(matches!(told, Some(EngineError::NoRun { .. })), "{told:?}");
+        let error = handle(&engine, "umbrella").run(&run).await.err();
+        assert!(matches!(error, Some(EngineError::NoRun { .. })), "{error:?}");
     }
 }

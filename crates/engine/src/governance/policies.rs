@@ -16,7 +16,7 @@ use crate::error::EngineError;
 use crate::tenant_handle::TenantHandle;
 
 /// How many failed tests an error names.
-const FAILURES_TOLD: usize = 16;
+const FAILURES_SHOWN: usize = 16;
 
 /// How long the text of one failed test may be.
 const FAILURE_CHARS_MAX: usize = 200;
@@ -103,11 +103,11 @@ fn why(report: &TestReport) -> String {
         return "the policy has no tests; write one for each rule, in a file that ends in `_test.rego`"
             .to_owned();
     }
-    let told = |test: &TestResult| {
+    let described = |test: &TestResult| {
         let why = bounded(test.failed.as_deref().unwrap_or_default(), FAILURE_CHARS_MAX);
         format!("{} ({}:{}): {why}", test.name(), test.location.file, test.location.line)
     };
-    let failures: Vec<String> = report.failures().take(FAILURES_TOLD).map(told).collect();
+    let failures: Vec<String> = report.failures().take(FAILURES_SHOWN).map(described).collect();
     format!("{} of {} passed; {}", report.passed(), report.tests.len(), failures.join("; "))
 }
 

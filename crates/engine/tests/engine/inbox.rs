@@ -1,5 +1,4 @@
 //! An accepted event starts its run, once.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

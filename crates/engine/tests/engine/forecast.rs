@@ -1,5 +1,4 @@
 //! `policy explain` forecasts what a worker does with the same step.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

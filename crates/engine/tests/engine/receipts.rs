@@ -1,5 +1,4 @@
 //! Two runs with one idempotency key.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;

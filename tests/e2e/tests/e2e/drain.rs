@@ -1,5 +1,4 @@
 //! A worker that is drained during a step: it keeps its lease, finishes the step, starts nothing new, and exits.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

@@ -1,7 +1,4 @@
 //! Dispatch and backout with real workers, in virtual time.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,6 +19,8 @@ use store::{Governance as _, SqliteStore};
 use testkit::{TestClock, ada};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
+
+use crate::support;
 
 /// The effects that are in place, and when each call started.
 #[derive(Default)]
@@ -141,8 +140,8 @@ steps:
         self.engine.admission().start(request).await.unwrap().run
     }
 
-    fn employ(&self) -> (CancellationToken, JoinHandle<bool>) {
-        support::employ(&self.engine, WorkerSettings::default())
+    fn start_worker(&self) -> (CancellationToken, JoinHandle<bool>) {
+        support::start_worker(&self.engine, WorkerSettings::default())
     }
 
     /// Runs a worker for this long.
@@ -212,7 +211,7 @@ async fn stop_during_a_slow_observation_claims_nothing() {
     for steps in [slow_look.to_owned(), slow("a") + slow_look] {
         let env = TestEnv::set();
         let run = env.start("acme", "k", &steps).await;
-        let (shutdown, working) = env.employ();
+        let (shutdown, working) = env.start_worker();
         let claimed_before = steps.lines().count() - 1;
         sleep(TAKES * u32::try_from(claimed_before).unwrap() + Duration::from_secs(4)).await;
         env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
@@ -264,7 +263,7 @@ async fn a_large_stopped_tenant_delays_no_deadline() {
 async fn a_stop_lets_the_running_step_finish() {
     let env = TestEnv::set();
     let run = env.start("acme", "k", &three()).await;
-    let (shutdown, working) = env.employ();
+    let (shutdown, working) = env.start_worker();
     sleep(Duration::from_secs(1)).await;
     env.elsewhere().operations().stop_dispatch(&DispatchScope::All, &ada(), "fire").await.unwrap();
     sleep(Duration::from_mins(5)).await;
@@ -285,7 +284,7 @@ async fn every_process_sees_a_stop_in_time() {
     for n in 0..40 {
         env.start("acme", &format!("k{n}"), &three()).await;
     }
-    let (shutdown, working) = env.employ();
+    let (shutdown, working) = env.start_worker();
     sleep(Duration::from_millis(12_345)).await;
     env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     let visible = Instant::now() + STOP_VISIBLE_AFTER.std();
@@ -348,7 +347,7 @@ async fn everywhere(env: &TestEnv) -> Everywhere {
     let lost = env.start("acme", "lost", lost).await;
     let paused = env.start("acme", "paused", &three()).await;
     env.engine.tenant_handle(&paused.tenant, &ada()).pause(&paused.run, "a look").await.unwrap();
-    let (shutdown, working) = env.employ();
+    let (shutdown, working) = env.start_worker();
     sleep(Duration::from_secs(30)).await;
     let held = env.start("acme", "held", &three()).await;
     sleep(Duration::from_secs(1)).await;
@@ -461,7 +460,7 @@ async fn a_backout_ends_when_dispatch_is_started() {
 async fn a_backout_resolves_the_effect_of_a_dead_worker() {
     let env = TestEnv::set();
     let run = env.start("acme", "k", &three()).await;
-    let (_shutdown, working) = env.employ();
+    let (_shutdown, working) = env.start_worker();
     sleep(Duration::from_secs(1)).await;
     working.abort();
     let _ = working.await;
@@ -518,7 +517,7 @@ async fn an_outdated_worker_starts_nothing_and_stops() {
     let newer = domain::Fleet { format: RECORD_FORMAT + 1, revision: fleet.revision + 1, ..fleet };
     env.store.put_fleet(newer).await.unwrap();
 
-    let (_shutdown, working) = env.employ();
+    let (_shutdown, working) = env.start_worker();
     assert!(working.await.unwrap(), "it drains by itself");
 
     assert_eq!((env.status(&run).await, env.begun()), (RunStatus::Queued, 0));

@@ -1,5 +1,4 @@
 //! Backout and start for all tenants, in parts.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,4 @@
 //! Jobs that cannot be done at once are retried.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,6 +12,8 @@ use domain::{
 use engine::{ApprovalNotifier, Engine, Notifier, NotifyFailure, RetryHint};
 use store::{Governance as _, Queue as _, SqliteStore, trace};
 use testkit::TestClock;
+
+use crate::support;
 
 /// Slack, as a fake notifier.
 #[derive(Default)]

@@ -1,5 +1,4 @@
 //! The outcome of a step is recorded before the engine waits for anything else.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -1,5 +1,4 @@
 //! Each queue has its own capacity, on an in-memory store.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! From a signed webhook to evidence in a bucket, on a local AWS, while workers are killed.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! `countersign dev --aws`: everything in one process, with its runs on a local AWS, as a new user tries it.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

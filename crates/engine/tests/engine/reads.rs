@@ -1,5 +1,4 @@
 //! Verdicts on reads: a call that leaves the process is evaluated, and one that stays in it is not.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,5 +1,4 @@
 //! Verdicts and approvals: what they allow, and what invalidates them.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,4 @@
 //! A scheduled time starts one run.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,7 +150,7 @@ async fn a_new_version_takes_over_the_due_time() {
 #[tokio::test]
 async fn a_failing_outbox_does_not_stop_the_sweep() {
     tokio::time::pause();
-    for (trouble, said) in [
+    for (trouble, expected) in [
         (cannot_send(false), "flush the outbox"),
         (cannot_send(true), "send unsent messages: the store is busy"),
     ] {
@@ -161,12 +160,12 @@ async fn a_failing_outbox_does_not_stop_the_sweep() {
         let sweep = async || engine.operations().sweep(&by).await.unwrap_err().to_string();
         apply(&engine, 1, "0 * * * *").await;
         clock.set(61);
-        assert_eq!(sweep().await, said);
+        assert_eq!(sweep().await, expected);
         let status = Box::pin(status(&engine, "2026-01-01T13:00Z")).await;
         assert_eq!(status, Some(InboxStatus::Started), "the scheduled run was started");
         // No worker advances the run, and by now it is due.
         clock.set(70);
-        assert_eq!(sweep().await, said);
+        assert_eq!(sweep().await, expected);
         let run = engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap().unwrap();
         assert!(run.due_at > Some(clock.0.now()), "it was woken: {:?}", run.due_at);
     }

@@ -9,7 +9,7 @@ use store::Store;
 use tokio::task::JoinHandle;
 
 /// Starts a worker.
-pub(crate) fn employ<S: Store>(
+pub(crate) fn start_worker<S: Store>(
     engine: &Arc<Engine<S>>,
     settings: WorkerSettings,
 ) -> (CancellationToken, JoinHandle<bool>) {
@@ -20,7 +20,7 @@ pub(crate) fn employ<S: Store>(
 
 /// Runs a worker for this long; returns whether it finished what it had in hand.
 pub(crate) async fn work<S: Store>(engine: &Arc<Engine<S>>, length: Duration) -> bool {
-    let (shutdown, working) = employ(engine, WorkerSettings::default());
+    let (shutdown, working) = start_worker(engine, WorkerSettings::default());
     tokio::time::sleep(length).await;
     shutdown.cancel();
     working.await.unwrap()

@@ -1,5 +1,4 @@
 //! The log events and metrics of runs.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use countersign_engine::{AdvanceLimits, Engine, StartResult, StartRun, metrics};
 use domain::{Cause, Initiator, RunKey};
@@ -66,8 +65,8 @@ async fn a_run_is_logged_without_its_data() {
     assert_eq!(names.last().map(String::as_str), Some("run_completed"));
     assert_eq!(names.iter().filter(|name| *name == "run_checkpoint").count(), 2, "{names:?}");
     let events = lines.events();
-    let told: Vec<_> = events.iter().filter(|fields| fields["event"] == "run_transition").collect();
-    let moves: Vec<_> = told.iter().map(|fields| (&fields["from"], &fields["to"])).collect();
+    let transitions: Vec<_> = events.iter().filter(|fields| fields["event"] == "run_transition").collect();
+    let moves: Vec<_> = transitions.iter().map(|fields| (&fields["from"], &fields["to"])).collect();
     assert_eq!(moves, [(&json!("queued"), &json!("running")), (&json!("running"), &json!("succeeded"))]);
     let end = events.last().unwrap();
     assert_eq!((&end["status"], &end["run"]), (&json!("succeeded"), &json!(run.to_string())));
@@ -112,7 +111,7 @@ async fn metrics_count_transitions_durations_and_duplicates() {
         .cancel(&other.run, "xyzzy")
         .await
         .unwrap();
-    let told = kept.render();
+    let rendered = kept.render();
     for line in [
         r#"countersign_run_transitions_total{tenant="acme",from="",to="queued"} 1"#,
         r#"countersign_run_transitions_total{tenant="acme",from="queued",to="running"} 1"#,
@@ -124,9 +123,9 @@ async fn metrics_count_transitions_durations_and_duplicates() {
         r#"countersign_run_duration_seconds_count{tenant="umbrella",status="canceled"} 1"#,
         "# TYPE countersign_run_transitions_total counter",
     ] {
-        assert!(told.lines().any(|told| told == line), "{line}: {told}");
+        assert!(rendered.lines().any(|shown| shown == line), "{line}: {rendered}");
     }
-    assert!(!told.contains("xyzzy") && !told.contains(run.run.as_str()), "{told}");
+    assert!(!rendered.contains("xyzzy") && !rendered.contains(run.run.as_str()), "{rendered}");
 }
 
 #[tokio::test]

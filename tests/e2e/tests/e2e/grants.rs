@@ -1,6 +1,5 @@
 //! Each program requests only AWS actions that its role allows. A local AWS refuses nothing, so a proxy records the
 //! requests of each program, and the test compares them with terraform.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::process::Command;

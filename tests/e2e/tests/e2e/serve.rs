@@ -1,6 +1,5 @@
 //! `countersign serve --aws`: an operator with only the program and the resource names creates the first key, starts a
 //! server, starts a run, stops and starts dispatch, drains a worker, and backs out.
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Output;
 

@@ -1,5 +1,4 @@
 //! What a process keeps in memory, with the tenants of a large fleet.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

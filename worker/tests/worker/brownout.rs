@@ -1,7 +1,4 @@
 //! The store is unavailable for longer than a message may fail: nothing is lost.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,6 +8,8 @@ use engine::{Engine, StartRun};
 use serde_json::json;
 use store::{Archive as _, Intercepted, Ledger as _, SqliteStore, StoreError};
 use testkit::{Fault, Faults, TestClock};
+
+use crate::support;
 
 const STEPS: &str = "steps:\n  - { id: a, tool: transform, with: { value: '${ trigger.n }' } }\n";
 

@@ -1,7 +1,4 @@
 //! One tenant's jobs do not keep other tenants waiting, in virtual time.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +11,8 @@ use engine::{Engine, StartRun};
 use store::{Intercepted, Ledger as _, Queue as _, SqliteStore, StoreError};
 use testkit::{Fault, Faults, TestClock};
 use tokio::time::{Instant, sleep};
+
+use crate::support;
 
 type TestStore = Intercepted<SqliteStore, Faults>;
 
@@ -76,7 +75,7 @@ async fn slow_calls_of_one_tenant_delay_no_other() {
             slow.push(start(&engine, "acme", SLOW, &number.to_string()).await);
         }
         let settings = WorkerSettings { drain: Duration::ZERO, ..WorkerSettings::default() };
-        let (shutdown, working) = support::employ(&engine, settings);
+        let (shutdown, working) = support::start_worker(&engine, settings);
         sleep(Duration::from_secs(30)).await;
         let begun = Instant::now();
         for number in 0..5 {
@@ -98,7 +97,8 @@ async fn a_backlog_of_one_tenant_delays_no_other() {
         start(&engine, "acme", SLOW, &number.to_string()).await;
     }
     let run = start(&engine, "umbrella", testkit::TRANSFORM, "1").await;
-    let (begun, (shutdown, working)) = (Instant::now(), support::employ(&engine, WorkerSettings::default()));
+    let (begun, (shutdown, working)) =
+        (Instant::now(), support::start_worker(&engine, WorkerSettings::default()));
     succeeds(&engine, &run).await;
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     shutdown.cancel();
@@ -114,7 +114,7 @@ async fn a_lone_tenant_uses_every_slot() {
             runs.push(start(&engine, "acme", SLOW, &number.to_string()).await);
         }
         let settings = WorkerSettings { concurrency: Concurrency::for_steps(4), ..WorkerSettings::default() };
-        let (shutdown, working) = support::employ(&engine, settings);
+        let (shutdown, working) = support::start_worker(&engine, settings);
         let begun = Instant::now();
         for run in &runs {
             succeeds(&engine, run).await;

@@ -1,5 +1,4 @@
 //! A workflow with a concurrency key has one active run for each key.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

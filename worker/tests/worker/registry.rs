@@ -1,5 +1,4 @@
 //! The worker registry with real workers, in virtual time.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -80,7 +79,7 @@ steps:
         testkit::start(&self.engine, &source, "k").await
     }
 
-    fn employ(&self, settings: WorkerSettings) -> (CancellationToken, JoinHandle<bool>) {
+    fn start_worker(&self, settings: WorkerSettings) -> (CancellationToken, JoinHandle<bool>) {
         let shutdown = CancellationToken::new();
         let worker = Worker::new(Arc::clone(&self.engine), settings, me(), shutdown.clone());
         (shutdown, tokio::spawn(worker.run()))
@@ -102,7 +101,7 @@ steps:
 #[tokio::test(start_paused = true)]
 async fn a_worker_reports_its_work_and_its_stop() {
     let env = TestEnv::set();
-    let (shutdown, working) = env.employ(WorkerSettings::default());
+    let (shutdown, working) = env.start_worker(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     assert_eq!(env.worker_status().await, WorkerStatus::Idle);
     let run = env.start(1).await;
@@ -122,7 +121,7 @@ async fn a_worker_reports_its_work_and_its_stop() {
 async fn a_drain_request_lets_the_running_step_finish() {
     let env = TestEnv::set();
     let run = env.start(3).await;
-    let (_shutdown, working) = env.employ(WorkerSettings::default());
+    let (_shutdown, working) = env.start_worker(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     let asked = env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap();
     assert_eq!(asked.status(env.engine.now()), WorkerStatus::Draining);
@@ -154,7 +153,7 @@ async fn a_worker_that_runs_out_of_time_reports_it() {
     let env = TestEnv::set();
     env.start(1).await;
     let settings = WorkerSettings { drain: Duration::from_secs(2), ..WorkerSettings::default() };
-    let (shutdown, working) = env.employ(settings);
+    let (shutdown, working) = env.start_worker(settings);
     sleep(Duration::from_secs(1)).await;
     shutdown.cancel();
     assert!(!working.await.unwrap());
@@ -164,7 +163,7 @@ async fn a_worker_that_runs_out_of_time_reports_it() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_worker_shows_as_offline_for_a_day() {
     let env = TestEnv::set();
-    let (_shutdown, working) = env.employ(WorkerSettings::default());
+    let (_shutdown, working) = env.start_worker(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     working.abort();
     sleep(HEARTBEAT_EVERY.std() * 2).await;
@@ -205,15 +204,15 @@ async fn a_worker_without_heartbeat_still_works_and_drains() {
     for roll in [WorkerRegistry::Down, WorkerRegistry::Deaf, WorkerRegistry::Silent] {
         let env = TestEnv::on(|store| Intercepted::new(store, roll.faults()));
         let run = env.start(2).await;
-        let (shutdown, working) = env.employ(WorkerSettings::default());
+        let (shutdown, working) = env.start_worker(WorkerSettings::default());
         sleep(TAKES * 3).await;
         assert_eq!(env.status(&run).await, RunStatus::Succeeded);
         shutdown.cancel();
         assert!(timeout(Duration::from_secs(5), working).await.unwrap().unwrap());
-        let told = env.engine.store().worker(&me()).await.unwrap();
-        assert_eq!(told.is_some(), roll == WorkerRegistry::Deaf);
-        if let Some(told) = told {
-            assert_eq!(told.report, WorkerReport::Stopped { drained: true });
+        let stored = env.engine.store().worker(&me()).await.unwrap();
+        assert_eq!(stored.is_some(), roll == WorkerRegistry::Deaf);
+        if let Some(stored) = stored {
+            assert_eq!(stored.report, WorkerReport::Stopped { drained: true });
         }
     }
 }
@@ -221,7 +220,7 @@ async fn a_worker_without_heartbeat_still_works_and_drains() {
 #[tokio::test(start_paused = true)]
 async fn a_drain_request_is_seen_despite_lost_replies() {
     let env = TestEnv::on(|store| Intercepted::new(store, WorkerRegistry::Deaf.faults()));
-    let (_shutdown, working) = env.employ(WorkerSettings::default());
+    let (_shutdown, working) = env.start_worker(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     // The caller's own reply is lost, too. It finds its own request when it asks again.
     env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap_err();
@@ -234,13 +233,13 @@ async fn a_drain_request_is_seen_despite_lost_replies() {
 #[tokio::test(start_paused = true)]
 async fn a_drain_request_does_not_apply_to_the_next_process() {
     let env = TestEnv::set();
-    let (_shutdown, first) = env.employ(WorkerSettings::default());
+    let (_shutdown, first) = env.start_worker(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap();
     assert!(first.await.unwrap());
     let before = env.worker().await;
 
-    let (shutdown, second) = env.employ(WorkerSettings::default());
+    let (shutdown, second) = env.start_worker(WorkerSettings::default());
     sleep(HEARTBEAT_EVERY.std() * 3).await;
     let now = env.worker().await;
     assert_eq!((env.worker_status().await, &now.drain_request), (WorkerStatus::Idle, &None));

@@ -1,0 +1,15 @@
+//! The engine on an embedded store. One binary, because each would compile the engine again.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod backout;
+mod caches;
+mod concurrency;
+mod forecast;
+mod governance;
+mod inbox;
+mod journal;
+mod outcomes;
+mod reads;
+mod receipts;
+mod run_commands;
+mod schedules;
