@@ -55,7 +55,7 @@ Stages:
   simulation       cargo xtask simulate --json
   model            cargo xtask model --json
   governance       cargo xtask model --json --world governance
-  differential     cargo xtask differential --actions 1000000
+  differential     cargo xtask differential --actions 250000
 
 With --fast or FILTER, only the ledger is built for AWS; its tests start a DynamoDB.
 
@@ -166,7 +166,7 @@ fn run_all(cargo: &Cargo, options: &TestOptions, stages: &mut Stages) {
     run_program(cargo, stages, "model", MODEL, &explored);
     let governance = MODEL.command(cargo, &["--json", "--world", "governance"]);
     run_json_report(stages, "governance", governance, &explored);
-    let differential = DIFFERENTIAL.command(cargo, &["--actions", "1000000"]);
+    let differential = DIFFERENTIAL.command(cargo, &["--actions", "250000"]);
     run_json_report(stages, "differential", differential, &["actions", "differences"]);
 }
 
