@@ -91,7 +91,7 @@ pub(crate) const BUILD: [&str; 4] = ["build", "--workspace", "--tests", "--bins"
 
 pub(crate) const ALL_FEATURES: &str = "--all-features";
 
-/// Packages whose tests run one at a time, in stages of their own.
+/// Packages whose tests run in stages of their own.
 const SEPARATE_PACKAGES: [&str; 2] = ["countersign-e2e", "countersign-browser"];
 
 /// The nextest filter for tests that need neither a local AWS nor a browser.
@@ -221,8 +221,8 @@ fn run_built_program(
 const AWS: &str = "COUNTERSIGN_AWS";
 const DYNAMODB_LOCAL: &str = "COUNTERSIGN_DYNAMODB";
 
-/// Runs every test. Tests that need AWS use servers that stop when this function returns. The e2e tests run alone,
-/// because they have time limits.
+/// Runs every test. Tests that need AWS use servers that stop when this function returns. The e2e tests run
+/// without other tests, because they have time limits, and two at a time, because they mostly wait for leases.
 fn run_with_local_aws(cargo: &Cargo, aws: Aws, stages: &mut Stages) {
     let servers = local::start_test_servers(cargo, aws, stages);
     let environment = without_dynamodb_local(&servers);
@@ -245,7 +245,7 @@ fn run_with_local_aws(cargo: &Cargo, aws: Aws, stages: &mut Stages) {
     if !servers.has(AWS) {
         return;
     }
-    let options = ["--test-threads", "1"];
+    let options = ["--test-threads", "2"];
     run_target(cargo, ("e2e", "e2e", &options), &without_dynamodb_local(&servers), stages);
 }
 
