@@ -16,15 +16,15 @@ pub struct SecretMap(BTreeMap<String, SecretString>);
 
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    #[error("read the secrets in {path}")]
+    #[error("cannot read the secrets in {path}")]
     Read {
         path: String,
         #[source]
         source: std::io::Error,
     },
-    #[error("fetch the secret {name} from Secrets Manager: {why}")]
+    #[error("cannot fetch the secret {name} from Secrets Manager: {why}")]
     Fetch { name: String, why: String },
-    #[error("parse the secret: expected a JSON object of names and strings")]
+    #[error("cannot parse the secret: expected a JSON object of names and strings")]
     Shape,
 }
 
