@@ -21,6 +21,9 @@ const PREFIX: &str = "csk";
 /// A secret is 256 random bits in hexadecimal. It cannot be guessed, so a fast digest is enough.
 const SECRET_CHARS: usize = 64;
 
+/// The prefix of the credential names of an identity provider.
+const OIDC_PREFIX: &str = "oidc:";
+
 /// The maximum length of a note.
 pub const NOTE_CHARS_MAX: usize = 200;
 
@@ -144,9 +147,9 @@ impl ApiKey {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 
-    /// Whether `shown` is this key. The comparison is on digests, so its duration reveals nothing about the secret.
-    pub fn matches(&self, shown: &PresentedKey<'_>) -> bool {
-        self.tenant == shown.tenant && self.id == shown.id && self.secret == shown.digest()
+    /// Whether `presented` is this key. The comparison is on digests, so its duration reveals nothing about the secret.
+    pub fn matches(&self, presented: &PresentedKey<'_>) -> bool {
+        self.tenant == presented.tenant && self.id == presented.id && self.secret == presented.digest()
     }
 }
 
@@ -201,7 +204,12 @@ impl fmt::Debug for PresentedKey<'_> {
 /// The name of the credential of a user of an identity provider. A subject can be any text, so its digest is used.
 pub fn oidc_credential(issuer: &str, subject: &str) -> String {
     let digest = Digest::of_parts("countersign/oidc-subject/v1", &[issuer, subject]);
-    format!("oidc:{}", &digest.to_string()[..32])
+    format!("{OIDC_PREFIX}{}", &digest.to_string()[..32])
+}
+
+/// Whether `credential` is the name of a credential of an identity provider.
+pub fn is_oidc_credential(credential: &str) -> bool {
+    credential.starts_with(OIDC_PREFIX)
 }
 
 /// The digest of a secret, bound to its key.
@@ -272,8 +280,8 @@ mod tests {
     #[test]
     fn debug_output_omits_the_secret() {
         let text = format!("csk_acme_00ff_{SECRET}");
-        let shown = format!("{:?} {:?}", PresentedKey::parse(&text).unwrap(), key("acme"));
-        assert!(!shown.contains(SECRET), "{shown}");
+        let output = format!("{:?} {:?}", PresentedKey::parse(&text).unwrap(), key("acme"));
+        assert!(!output.contains(SECRET), "{output}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl AppliedWorkflow {
     }
 
     /// Whether this version may replace `current`: it is larger, or it is the same version with the same plan.
-    pub fn follows(&self, current: Option<&Self>) -> bool {
+    pub fn may_replace(&self, current: Option<&Self>) -> bool {
         current.is_none_or(|current| {
             self.version > current.version || (self.version == current.version && self.plan == current.plan)
         })

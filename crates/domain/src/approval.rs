@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
+use crate::access::Role;
 use crate::digest::Digest;
 use crate::effect::Action;
 use crate::id::{ApprovalId, Fence, PersonId, RunKey, StepId, StepSeq, WorkflowName};
@@ -71,7 +72,7 @@ pub struct Approval {
     pub escalated_at: Option<Timestamp>,
     /// The attempt that used the approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub consumed: Option<Consumed>,
+    pub consumed: Option<ApprovalUse>,
     /// Incremented by every change.
     pub revision: u32,
 }
@@ -167,6 +168,19 @@ pub struct Vote {
     pub through: Channel,
 }
 
+impl Vote {
+    /// Whether the user still has the role for the vote, as far as `tenant` says. Its directory has the roles in Slack.
+    /// Those of an API key or a token were checked when the user voted, and are not known afterwards.
+    pub fn has_role(&self, tenant: &Tenant) -> bool {
+        match self.through {
+            Channel::Slack { .. } => {
+                tenant.people.is_empty() || tenant.allows_in_slack(&self.person, Role::Approver)
+            }
+            Channel::Api { .. } | Channel::CommandLine => true,
+        }
+    }
+}
+
 /// How a vote arrived, which says how the user was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "channel")]
@@ -189,7 +203,7 @@ pub enum Channel {
 
 /// The attempt that used an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Consumed {
+pub struct ApprovalUse {
     /// The fence of the attempt.
     pub fence: Fence,
     /// When it started.
@@ -202,11 +216,16 @@ impl Approval {
         self.votes.iter().filter(|vote| vote.approve).map(|vote| &vote.person)
     }
 
-    /// The approvers who are no longer in the directory of `tenant` or in a required group.
-    pub fn departed(&self, tenant: &Tenant) -> Vec<PersonId> {
-        let may_approve =
-            |person: &&PersonId| tenant.knows(person) && tenant.belongs(person, &self.requirement.groups);
-        self.approvers().filter(|person| !may_approve(person)).cloned().collect()
+    /// The approvers who are no longer in the directory of `tenant` or in a required group, or who approved in Slack and
+    /// have lost the role there.
+    pub fn departed_approvers(&self, tenant: &Tenant) -> Vec<PersonId> {
+        let may_approve = |vote: &&Vote| {
+            tenant.knows(&vote.person)
+                && tenant.belongs(&vote.person, &self.requirement.groups)
+                && vote.has_role(tenant)
+        };
+        let departed = self.votes.iter().filter(|vote| vote.approve).filter(|vote| !may_approve(vote));
+        departed.map(|vote| vote.person.clone()).collect()
     }
 
     /// The revision that approval cards must show. Use by an attempt does not change the card, so it does not count.
@@ -274,4 +293,20 @@ pub struct Card {
     /// Whether the escalation was posted.
     #[serde(default)]
     pub escalated: bool,
+    /// The page of the on-call. It has a state of its own, because the message and the page can fail separately.
+    #[serde(default)]
+    pub page: PageStatus,
+}
+
+/// Whether the on-call was paged about an overdue approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PageStatus {
+    /// The on-call was not paged.
+    #[default]
+    NotPaged,
+    /// The on-call was paged.
+    Paged,
+    /// The page was resolved, because the approval was decided.
+    Resolved,
 }

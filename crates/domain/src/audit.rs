@@ -1,4 +1,5 @@
-//! The audit log of a tenant: who changed its keys, settings, policy, workflows and dispatch switch.
+//! The audit log of a tenant: who changed its keys, settings, policy, workflows and dispatch switch. A log of its own has the
+//! changes for all tenants, such as a restored store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::Roles;
 use crate::digest::Digest;
-use crate::id::{KeyId, PersonId, TenantId, WorkflowName};
+use crate::id::{KeyId, PersonId, TenantId, WorkerId, WorkflowName};
 use crate::initiator::Initiator;
 use crate::json;
 use crate::tenant::{Person, Tenant};
@@ -82,6 +83,23 @@ pub enum AdminChange {
     },
     /// Dispatch was started.
     DispatchStarted,
+    /// A worker was asked to drain.
+    DrainRequested {
+        /// The worker.
+        worker: WorkerId,
+        /// Why.
+        reason: String,
+    },
+    /// Dead-letter messages were moved back to their queues. The entry is written before they are moved.
+    DeadLettersRedriven {
+        /// The largest number of messages to move.
+        limit: u32,
+    },
+    /// The store was restored from a copy.
+    StoreRestored {
+        /// The file of the copy.
+        copy: String,
+    },
 }
 
 /// One setting that changed. A value is absent if the setting did not exist.
@@ -131,20 +149,35 @@ impl AdminChange {
             Self::WorkflowApplied { .. } => "workflow_applied",
             Self::DispatchStopped { .. } => "dispatch_stopped",
             Self::DispatchStarted => "dispatch_started",
+            Self::DrainRequested { .. } => "drain_requested",
+            Self::DeadLettersRedriven { .. } => "dead_letters_redriven",
+            Self::StoreRestored { .. } => "store_restored",
         }
     }
 }
 
 /// The settings of a tenant that its administrators write, by name.
 fn settings(tenant: &Tenant) -> BTreeMap<String, String> {
-    let slack = |person: &Person| person.slack.clone().unwrap_or_else(|| "no Slack user".to_owned());
-    let people = tenant.people.iter().map(|(id, person)| (format!("people.{id}"), slack(person)));
+    let people = tenant.people.iter().flat_map(|(id, person)| person_settings(id, person));
     let groups = tenant.groups.iter().map(|(name, members)| {
         let members: Vec<&str> = members.iter().map(PersonId::as_str).collect();
         (format!("groups.{name}"), members.join(", "))
     });
     let limit = ("caps.max_writes_per_run".to_owned(), tenant.caps.max_writes_per_run.to_string());
     people.chain(groups).chain([limit]).collect()
+}
+
+/// The settings of a user. The pattern names every field, so that a new field must be listed here.
+fn person_settings(id: &PersonId, person: &Person) -> Vec<(String, String)> {
+    let Person { slack, oidc, slack_roles } = person;
+    let slack = slack.clone().unwrap_or_else(|| "no Slack user".to_owned());
+    let mut settings = vec![(format!("people.{id}"), slack)];
+    settings.extend(oidc.iter().map(|subject| (format!("people.{id}.oidc"), subject.clone())));
+    if !slack_roles.is_empty() {
+        let roles: Vec<String> = slack_roles.iter().map(|role| role.to_string()).collect();
+        settings.push((format!("people.{id}.slack_roles"), roles.join(", ")));
+    }
+    settings
 }
 
 impl fmt::Display for AdminChange {
@@ -167,6 +200,9 @@ impl fmt::Display for AdminChange {
             Self::DispatchStopped { reason, backout: false } => write!(f, "stopped dispatch: {reason}"),
             Self::DispatchStopped { reason, backout: true } => write!(f, "started a backout: {reason}"),
             Self::DispatchStarted => f.write_str("started dispatch"),
+            Self::DrainRequested { worker, reason } => write!(f, "asked {worker} to drain: {reason}"),
+            Self::DeadLettersRedriven { limit } => write!(f, "redrove up to {limit} dead-letter messages"),
+            Self::StoreRestored { copy } => write!(f, "restored the store from {copy}"),
         }
     }
 }
@@ -203,6 +239,18 @@ mod tests {
         );
         let same = AdminChange::SettingsChanged { settings: Vec::new() };
         assert_eq!(AdminChange::of_settings(&before, &before), same);
+    }
+
+    #[test]
+    fn settings_change_names_identity_and_roles() {
+        let before = tenant(r#""people": {"ada": {"slack": "T:A"}}"#);
+        let after = tenant(
+            r#""people": {"ada": {"slack": "T:A", "oidc": "https://id#7", "slack_roles": ["approver"]}}"#,
+        );
+        assert_eq!(
+            AdminChange::of_settings(&before, &after).to_string(),
+            "changed people.ada.oidc: none -> https://id#7; people.ada.slack_roles: none -> approver"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::json;
 
 /// An event with its position in the chain.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SealedEvent {
+pub struct ChainedEvent {
     /// The event.
     pub event: Event,
     /// The canonical bytes, which are hashed and stored.
@@ -55,13 +55,13 @@ pub enum ChainFault {
 }
 
 /// Appends `event` after the event whose hash is `before`.
-pub fn seal(run: &RunKey, before: &Digest, event: Event) -> SealedEvent {
+pub fn chain_event(run: &RunKey, before: &Digest, event: Event) -> ChainedEvent {
     let canonical = json::canonical(&event);
-    let hash = link(run, event.n, before, &canonical);
-    SealedEvent { event, canonical, hash }
+    let hash = event_hash(run, event.n, before, &canonical);
+    ChainedEvent { event, canonical, hash }
 }
 
-fn link(run: &RunKey, n: u32, before: &Digest, canonical: &[u8]) -> Digest {
+fn event_hash(run: &RunKey, n: u32, before: &Digest, canonical: &[u8]) -> Digest {
     Digest::of_parts(
         "countersign/event/v1",
         &[
@@ -99,15 +99,15 @@ pub fn verify(
         if event.n != n {
             return Err(ChainFault::Gap { expected: n, found: event.n });
         }
-        if link(run, n, &before, &entry.canonical) != entry.hash {
+        if event_hash(run, n, &before, &entry.canonical) != entry.hash {
             return Err(ChainFault::Altered { n });
         }
         before = entry.hash;
         events.push(event);
     }
-    let ends = u32::try_from(events.len()).unwrap_or(u32::MAX);
-    if ends != counted || before != *head {
-        return Err(ChainFault::Head { events: ends, counted });
+    let length = u32::try_from(events.len()).unwrap_or(u32::MAX);
+    if length != counted || before != *head {
+        return Err(ChainFault::Head { events: length, counted });
     }
     Ok(events)
 }

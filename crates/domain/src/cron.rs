@@ -97,42 +97,42 @@ struct Values {
 }
 
 impl Values {
-    fn has(self, value: u8) -> bool {
+    fn contains(self, value: u8) -> bool {
         self.bits & (1 << value) != 0
     }
 }
 
 impl Field {
-    fn read(&self, text: &str) -> Result<Values, InvalidCron> {
+    fn parse(&self, text: &str) -> Result<Values, InvalidCron> {
         let mut bits = 0;
         for part in text.split(',') {
-            let (first, last, step) = self.part(part).ok_or_else(|| self.invalid(text))?;
+            let (first, last, step) = self.parse_part(part).ok_or_else(|| self.invalid(text))?;
             bits |= (first..=last).step_by(step).fold(0, |bits, value| bits | 1_u64 << value);
         }
         Ok(Values { bits, any: text.starts_with('*') })
     }
 
     /// The first value, the last value and the step of a part.
-    fn part(&self, part: &str) -> Option<(u8, u8, usize)> {
+    fn parse_part(&self, part: &str) -> Option<(u8, u8, usize)> {
         let (range, step) = match part.split_once('/') {
-            Some((range, step)) => (range, Some(digits(step).filter(|step| *step > 0)?)),
+            Some((range, step)) => (range, Some(parse_number(step).filter(|step| *step > 0)?)),
             None => (part, None),
         };
         let (first, last) = match range.split_once('-') {
             _ if range == "*" => (self.least, self.most),
-            Some((first, last)) => (self.value(first)?, self.value(last)?),
+            Some((first, last)) => (self.parse_value(first)?, self.parse_value(last)?),
             // Cron implementations disagree about a step on a single value.
             None if step.is_some() => return None,
-            None => (self.value(range)?, self.value(range)?),
+            None => (self.parse_value(range)?, self.parse_value(range)?),
         };
         (first <= last).then_some((first, last, usize::from(step.unwrap_or(1))))
     }
 
-    fn value(&self, text: &str) -> Option<u8> {
+    fn parse_value(&self, text: &str) -> Option<u8> {
         let named = self.names.iter().position(|name| text.eq_ignore_ascii_case(name));
         let value = match named {
-            Some(place) => u8::try_from(place).ok()? + self.least,
-            None => digits(text)?,
+            Some(index) => u8::try_from(index).ok()? + self.least,
+            None => parse_number(text)?,
         };
         (self.least..=self.most).contains(&value).then_some(value)
     }
@@ -144,7 +144,7 @@ impl Field {
 }
 
 /// A number of one or two digits.
-fn digits(text: &str) -> Option<u8> {
+fn parse_number(text: &str) -> Option<u8> {
     let plain = (1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| plain)
 }
@@ -152,25 +152,25 @@ fn digits(text: &str) -> Option<u8> {
 impl Cron {
     /// Whether the expression matches this date.
     pub fn falls_on(&self, date: Date) -> bool {
-        let (day, weekday) = (self.days.has(date.day), self.weekdays.has(date.weekday));
-        let named = match (self.days.any, self.weekdays.any) {
+        let (day, weekday) = (self.days.contains(date.day), self.weekdays.contains(date.weekday));
+        let matches_day = match (self.days.any, self.weekdays.any) {
             (false, false) => day || weekday,
             (true, _) | (_, true) => day && weekday,
         };
-        named && self.months.has(date.month)
+        matches_day && self.months.contains(date.month)
     }
 
     /// The matching hours and minutes of a day, in order.
     pub fn times(&self) -> impl Iterator<Item = (u8, u8)> + '_ {
         let minutes =
-            |hour| (0..60).filter(|minute| self.minutes.has(*minute)).map(move |minute| (hour, minute));
-        (0..24).filter(|hour| self.hours.has(*hour)).flat_map(minutes)
+            |hour| (0..60).filter(|minute| self.minutes.contains(*minute)).map(move |minute| (hour, minute));
+        (0..24).filter(|hour| self.hours.contains(*hour)).flat_map(minutes)
     }
 
     /// Whether the expression matches in every hour. It then follows elapsed time, and daylight saving changes do not
     /// affect it.
     pub fn is_hourly(&self) -> bool {
-        (0..24).all(|hour| self.hours.has(hour))
+        (0..24).all(|hour| self.hours.contains(hour))
     }
 
     /// The expression as text.
@@ -181,7 +181,7 @@ impl Cron {
     fn can_match(&self) -> bool {
         let has_day = |month: u8| {
             let longest = DAYS[usize::from(month) - 1];
-            self.months.has(month) && (1..=longest).any(|day| self.days.has(day))
+            self.months.contains(month) && (1..=longest).any(|day| self.days.contains(day))
         };
         (!self.days.any && !self.weekdays.any) || (1..=12).any(has_day)
     }
@@ -195,15 +195,15 @@ impl FromStr for Cron {
         let [minute, hour, day, month, weekday] = fields[..] else {
             return Err(InvalidCron::Fields { found: fields.len() });
         };
-        let mut weekdays = WEEKDAY.read(weekday)?;
+        let mut weekdays = WEEKDAY.parse(weekday)?;
         // Sunday is both 0 and 7.
         weekdays.bits |= weekdays.bits >> 7;
         let cron = Self {
             text: fields.join(" "),
-            minutes: MINUTE.read(minute)?,
-            hours: HOUR.read(hour)?,
-            days: DAY.read(day)?,
-            months: MONTH.read(month)?,
+            minutes: MINUTE.parse(minute)?,
+            hours: HOUR.parse(hour)?,
+            days: DAY.parse(day)?,
+            months: MONTH.parse(month)?,
             weekdays,
         };
         if cron.can_match() { Ok(cron) } else { Err(InvalidCron::Never) }
@@ -307,15 +307,15 @@ mod tests {
         for never in ["0 0 30 2 *", "0 0 31 4,6,9,11 *"] {
             assert_eq!(never.parse::<Cron>(), Err(InvalidCron::Never), "{never}");
         }
-        for comes in ["0 0 29 2 *", "0 0 30 2 mon", "0 0 31 2-3 *"] {
-            assert!(comes.parse::<Cron>().is_ok(), "{comes}");
+        for valid in ["0 0 29 2 *", "0 0 30 2 mon", "0 0 31 2-3 *"] {
+            assert!(valid.parse::<Cron>().is_ok(), "{valid}");
         }
     }
 
     #[test]
     fn cron_text_round_trips() {
-        let kept = serde_json::to_value(cron("0  9 * *   mon")).unwrap();
-        assert_eq!(kept, "0 9 * * mon");
-        assert_eq!(serde_json::from_value::<Cron>(kept).unwrap(), cron("0 9 * * mon"));
+        let json = serde_json::to_value(cron("0  9 * *   mon")).unwrap();
+        assert_eq!(json, "0 9 * * mon");
+        assert_eq!(serde_json::from_value::<Cron>(json).unwrap(), cron("0 9 * * mon"));
     }
 }

@@ -33,7 +33,7 @@ impl DispatchStop {
 
     /// Whether the run may continue although dispatch is stopped.
     pub fn allows(&self, run: &RunRecord) -> bool {
-        self.backout.is_some() && (run.cancel.is_some() || run.is_undoing())
+        self.backout.is_some() && (run.cancel.is_some() || run.is_rolling_back())
     }
 }
 

@@ -12,7 +12,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Approval;
-use crate::chain::{self, SealedEvent};
+use crate::chain::{self, ChainedEvent};
 use crate::digest::Digest;
 use crate::event::{Event, EventBody, RunTransition, StepTransition};
 use crate::id::{ApprovalId, Fence, OpId, RunKey, SignalId, StepSeq, Version};
@@ -22,7 +22,7 @@ use crate::machine::{RunMove, RunStatus, StepMove, StepStatus};
 use crate::plan::{Plan, PlannedStep};
 use crate::queue::QueueName;
 use crate::receipt::Receipt;
-use crate::record::{Lease, Live, ORPHANED_AFTER, RunRecord, Signal, StepRecord};
+use crate::record::{Lease, ORPHANED_AFTER, RunRecord, Signal, StepRecord, StepState};
 use crate::refusal::Refusal;
 use crate::time::{Millis, Timestamp};
 use crate::verdict::Verdict;
@@ -38,7 +38,7 @@ const WAKE_AGAIN_AFTER: Millis = Millis::secs(60);
 
 /// The id, time and cause of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stamp {
+pub struct DecisionContext {
     /// The id of the write.
     pub op: OpId,
     /// The time of the decision.
@@ -155,7 +155,7 @@ pub struct Decision {
     /// The record of the run.
     pub record: RunRecord,
     /// The new events of the chain.
-    pub events: Vec<SealedEvent>,
+    pub events: Vec<ChainedEvent>,
     /// The records of steps that ended.
     pub steps: Vec<StepRecord>,
     /// The changed receipts.
@@ -190,12 +190,12 @@ pub struct Draft<'p> {
     /// The plan of the run.
     pub plan: &'p Plan,
     /// The id, time and cause of the decision.
-    pub stamp: Stamp,
+    pub context: DecisionContext,
     /// The record as changed by the commands so far.
     pub record: RunRecord,
     /// The approval that the current step waits for or carries.
     approval: Option<Approval>,
-    pub(crate) events: Vec<SealedEvent>,
+    pub(crate) events: Vec<ChainedEvent>,
     pub(crate) steps: Vec<StepRecord>,
     pub(crate) receipts: Vec<ReceiptChange>,
     receipt_checks: Vec<ReceiptCheck>,
@@ -214,24 +214,29 @@ pub struct Draft<'p> {
 
 impl<'p> Draft<'p> {
     /// A draft based on `record`.
-    pub fn new(record: RunRecord, plan: &'p Plan, stamp: Stamp) -> Self {
+    pub fn new(record: RunRecord, plan: &'p Plan, context: DecisionContext) -> Self {
         let replaces = Some(record.version);
-        Self::onto(record, replaces, plan, stamp)
+        Self::based_on(record, replaces, plan, context)
     }
 
     /// The draft of a run that does not exist yet.
-    pub(crate) fn first(record: RunRecord, plan: &'p Plan, stamp: Stamp) -> Self {
-        let mut draft = Self::onto(record, None, plan, stamp);
+    pub(crate) fn first(record: RunRecord, plan: &'p Plan, context: DecisionContext) -> Self {
+        let mut draft = Self::based_on(record, None, plan, context);
         draft.run_from = Some(None);
         draft
     }
 
-    fn onto(mut record: RunRecord, replaces: Option<Version>, plan: &'p Plan, stamp: Stamp) -> Self {
+    fn based_on(
+        mut record: RunRecord,
+        replaces: Option<Version>,
+        plan: &'p Plan,
+        context: DecisionContext,
+    ) -> Self {
         record.version = record.version.next();
-        record.op = stamp.op.clone();
+        record.op = context.op.clone();
         Self {
             plan,
-            stamp,
+            context,
             was_terminal: record.status.is_terminal(),
             was_due: record.due_at,
             record,
@@ -297,13 +302,13 @@ impl<'p> Draft<'p> {
 
     /// The time of the decision.
     pub fn now(&self) -> Timestamp {
-        self.stamp.now
+        self.context.now
     }
 
     /// Closes the draft.
     pub fn close(mut self) -> Decision {
         let outgoing = self.messages();
-        self.record.due_at = self.due();
+        self.record.due_at = self.next_due();
         Decision {
             replaces: self.replaces,
             was_due: self.was_due,
@@ -321,7 +326,7 @@ impl<'p> Draft<'p> {
     /// The messages for the pending work.
     fn messages(&self) -> Vec<Outgoing> {
         let send = |queue, job, delay| Outgoing { run: self.record.key.clone(), queue, job, delay };
-        let advance = self.advance_in().map(|delay| send(self.advance_queue(), Job::Advance, delay));
+        let advance = self.advance_delay().map(|delay| send(self.advance_queue(), Job::Advance, delay));
         let notify = |approval: &Approval| {
             let Approval { id, revision, .. } = approval;
             let job = Job::NotifyApproval { approval: id.clone(), revision: *revision };
@@ -335,44 +340,49 @@ impl<'p> Draft<'p> {
 
     /// Decisions by users take effect at once, so they bypass the backlog of steps.
     fn advance_queue(&self) -> QueueName {
-        let human = self.events.iter().any(|sealed| sealed.event.is_human_decision());
+        let human = self.events.iter().any(|chained| chained.event.is_human_decision());
         if human { QueueName::Decisions } else { QueueName::Steps }
     }
 
     /// The delay of the message to advance the run; `None` if no message is needed.
-    fn advance_in(&self) -> Option<Millis> {
-        match &self.record.live {
+    fn advance_delay(&self) -> Option<Millis> {
+        match &self.record.step_state {
             _ if self.record.status.is_terminal() || self.record.status == RunStatus::Paused => None,
             _ if self.woken => Some(Millis(0)),
-            Live::Ready { .. } => Some(Millis(0)),
-            Live::Retrying { not_before, .. } => {
+            StepState::Ready { .. } => Some(Millis(0)),
+            StepState::Retrying { not_before, .. } => {
                 Some(*not_before - self.now()).filter(|delay| *delay <= DELAY_MAX)
             }
             // A leased step has its message. An event, a vote or the due index wakes a waiting step.
-            Live::Running(_)
-            | Live::Unresolved { .. }
-            | Live::WaitingEvent { .. }
-            | Live::WaitingApproval { .. }
-            | Live::Ended { .. } => None,
+            StepState::Running(_)
+            | StepState::Unresolved { .. }
+            | StepState::WaitingEvent { .. }
+            | StepState::WaitingApproval { .. }
+            | StepState::Ended { .. } => None,
         }
     }
 
     /// When the sweep wakes the run, unless it is advanced before. A due time that is still useful is kept, because
     /// each change is another index write on DynamoDB.
-    fn due(&self) -> Option<Timestamp> {
+    fn next_due(&self) -> Option<Timestamp> {
         let now = self.now();
         if self.record.status.is_terminal() || self.record.status == RunStatus::Paused {
             return None;
         }
-        let due = match &self.record.live {
-            Live::Ready { .. } | Live::Running(_) | Live::Unresolved { .. } | Live::Ended { .. } => {
+        let due = match &self.record.step_state {
+            StepState::Ready { .. }
+            | StepState::Running(_)
+            | StepState::Unresolved { .. }
+            | StepState::Ended { .. } => {
                 let latest = now + ORPHANED_AFTER;
                 self.record.due_at.filter(|due| *due > now && *due <= latest).unwrap_or(latest)
             }
-            Live::Retrying { not_before, .. } if *not_before - now <= DELAY_MAX => *not_before + DELAY_GRACE,
-            Live::Retrying { not_before, .. } => *not_before,
-            Live::WaitingEvent { deadline, .. } => *deadline,
-            Live::WaitingApproval { nudge_at, .. } => *nudge_at,
+            StepState::Retrying { not_before, .. } if *not_before - now <= DELAY_MAX => {
+                *not_before + DELAY_GRACE
+            }
+            StepState::Retrying { not_before, .. } => *not_before,
+            StepState::WaitingEvent { deadline, .. } => *deadline,
+            StepState::WaitingApproval { nudge_at, .. } => *nudge_at,
         };
         Some(if self.woken { due.max(now + WAKE_AGAIN_AFTER) } else { due })
     }
@@ -399,15 +409,15 @@ impl<'p> Draft<'p> {
     /// The lease, if its fence is `fence`.
     pub(crate) fn lease(&self, fence: Fence) -> Result<Lease, Refusal> {
         self.ensure_active()?;
-        match &self.record.live {
-            Live::Running(lease) if lease.fence == fence => Ok(lease.clone()),
-            Live::Running(_)
-            | Live::Ready { .. }
-            | Live::Retrying { .. }
-            | Live::Unresolved { .. }
-            | Live::WaitingEvent { .. }
-            | Live::WaitingApproval { .. }
-            | Live::Ended { .. } => Err(Refusal::StaleFence { yours: fence, held: self.record.fence }),
+        match &self.record.step_state {
+            StepState::Running(lease) if lease.fence == fence => Ok(lease.clone()),
+            StepState::Running(_)
+            | StepState::Ready { .. }
+            | StepState::Retrying { .. }
+            | StepState::Unresolved { .. }
+            | StepState::WaitingEvent { .. }
+            | StepState::WaitingApproval { .. }
+            | StepState::Ended { .. } => Err(Refusal::StaleFence { yours: fence, held: self.record.fence }),
         }
     }
 
@@ -417,19 +427,19 @@ impl<'p> Draft<'p> {
         self.record.status = from.after(by)?;
         self.run_from.get_or_insert(Some(from));
         if self.record.status.is_terminal() {
-            self.record.completed_at = Some(self.stamp.now);
+            self.record.completed_at = Some(self.context.now);
         }
         Ok(())
     }
 
-    /// Moves the current step to `live`. The next event records the transition. During a rollback the live state is
+    /// Moves the current step to `step_state`. The next event records the transition. During a rollback the state is
     /// that of the undo; the step itself stays succeeded until it is rolled back.
-    pub(crate) fn move_step(&mut self, by: StepMove, live: Live) -> Result<(), Refusal> {
-        let from = self.record.live.status();
+    pub(crate) fn move_step(&mut self, by: StepMove, step_state: StepState) -> Result<(), Refusal> {
+        let from = self.record.step_state.status();
         let to = from.after(by)?;
-        debug_assert_eq!(to, live.status(), "{by:?}");
-        self.record.live = live;
-        if !self.record.is_undoing() {
+        debug_assert_eq!(to, step_state.status(), "{by:?}");
+        self.record.step_state = step_state;
+        if !self.record.is_rolling_back() {
             self.record_step_transition(self.record.at, from, to);
         }
         Ok(())
@@ -446,10 +456,10 @@ impl<'p> Draft<'p> {
         let n = self.record.events;
         let event = Event {
             n,
-            at: self.stamp.now,
-            by: self.stamp.by.clone(),
+            at: self.context.now,
+            by: self.context.by.clone(),
             seq: self.record.at,
-            undo: self.record.is_undoing(),
+            undo: self.record.is_rolling_back(),
             run: self.run_transition(),
             step: self.step_transition(),
             read_verdict: self.read_verdict.take(),
@@ -458,10 +468,10 @@ impl<'p> Draft<'p> {
         if n > 0 {
             self.record.participants.add_from(&event);
         }
-        let sealed = chain::seal(&self.record.key, &self.record.head, event);
+        let chained = chain::chain_event(&self.record.key, &self.record.head, event);
         self.record.events = n.saturating_add(1);
-        self.record.head = sealed.hash;
-        self.events.push(sealed);
+        self.record.head = chained.hash;
+        self.events.push(chained);
         n
     }
 

@@ -114,6 +114,10 @@ pub struct FieldChange {
     pub after: Value,
 }
 
+/// An idempotency key is used again only if it is remembered for this much longer: the longest call, and the difference
+/// of two clocks.
+pub const KEY_RETENTION_MARGIN: Millis = Millis::mins(15);
+
 /// The maximum size of an action, so that approvers can review it and a record can hold it.
 pub const ACTION_BYTES_MAX: usize = 128 * 1024;
 

@@ -40,10 +40,10 @@ impl Failure {
 /// The first `chars_max` characters of `text`, with control characters replaced, so that it is safe to store and
 /// display.
 pub fn bounded(text: &str, chars_max: usize) -> String {
-    text.chars().map(visible).take(chars_max).collect()
+    text.chars().map(replace_control).take(chars_max).collect()
 }
 
-fn visible(c: char) -> char {
+fn replace_control(c: char) -> char {
     if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') { '\u{fffd}' } else { c }
 }
 

@@ -242,8 +242,8 @@ impl InboxEntry {
 
     /// Whether this entry is a duplicate of `known` with another body.
     pub fn is_duplicate_of(&self, known: &Self) -> bool {
-        let apart = (self.at - known.at).max(known.at - self.at);
-        self.dedupe_key.is_some() && self.dedupe_key == known.dedupe_key && apart < DUPLICATE_WITHIN
+        let distance = (self.at - known.at).max(known.at - self.at);
+        self.dedupe_key.is_some() && self.dedupe_key == known.dedupe_key && distance < DUPLICATE_WITHIN
     }
 
     /// When the entry expires: after [`Source::dedupe_ttl`], and never while it is pending.
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn rejected_entry_is_retried_three_times_an_hour() {
         let key = IdempotencyKey::new("sn:1").unwrap();
-        let refused = |tries| InboxEntry {
+        let rejected = |tries| InboxEntry {
             run: InboxEntry::run_of(&"acme".parse().unwrap(), &key),
             key: key.clone(),
             source: Source::ServiceNow,
@@ -307,15 +307,15 @@ mod tests {
             status: InboxStatus::rejected("two workflows match", Timestamp(0)),
         };
         let soon = Timestamp(1);
-        assert_eq!([0, 1, 2].map(|tries| refused(tries).next_try(soon)), [Some(1), Some(2), None]);
+        assert_eq!([0, 1, 2].map(|tries| rejected(tries).next_try(soon)), [Some(1), Some(2), None]);
         let late = Timestamp(0) + REJECTION_TTL;
-        assert_eq!(refused(2).next_try(late), Some(0));
-        let unmatched = |tries, at| InboxEntry { status: InboxStatus::Unmatched { at }, ..refused(tries) };
+        assert_eq!(rejected(2).next_try(late), Some(0));
+        let unmatched = |tries, at| InboxEntry { status: InboxStatus::Unmatched { at }, ..rejected(tries) };
         let at_once = [0, 1, 2].map(|tries| unmatched(tries, Timestamp(0)).next_try(soon));
         assert_eq!(at_once, [Some(1), Some(2), None]);
         assert_eq!(unmatched(2, late).next_try(late), None, "the last time counts");
         for status in [InboxStatus::Pending, InboxStatus::Started] {
-            assert_eq!(InboxEntry { status, ..refused(0) }.next_try(late), None);
+            assert_eq!(InboxEntry { status, ..rejected(0) }.next_try(late), None);
         }
     }
 }

@@ -61,13 +61,13 @@ pub fn parse(bytes: &[u8]) -> Result<Value, InvalidJson> {
         return Err(InvalidJson::TooLarge { bytes: bytes.len() });
     }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(syntax)?;
-    reader.end().map_err(syntax)?;
+    let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(syntax_error)?;
+    reader.end().map_err(syntax_error)?;
     Ok(value)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` gives the error away")]
-fn syntax(error: serde_json::Error) -> InvalidJson {
+fn syntax_error(error: serde_json::Error) -> InvalidJson {
     let (line, column) = (error.line(), error.column());
     // serde_json repeats the position at the end of its message.
     let text = error.to_string();
@@ -77,18 +77,18 @@ fn syntax(error: serde_json::Error) -> InvalidJson {
 
 /// Checks a value against the rules of [`parse`].
 pub fn check(value: &Value) -> Result<(), InvalidJson> {
-    check_at(value, 0).map_err(InvalidJson::Value)
+    check_nested(value, 0).map_err(InvalidJson::Value)
 }
 
-fn check_at(value: &Value, depth: usize) -> Result<(), String> {
+fn check_nested(value: &Value, depth: usize) -> Result<(), String> {
     if depth > DEPTH_MAX {
         return Err(too_deep());
     }
     match value {
         Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
         Value::Number(number) => check_number(number),
-        Value::Array(items) => items.iter().try_for_each(|item| check_at(item, depth + 1)),
-        Value::Object(fields) => fields.values().try_for_each(|field| check_at(field, depth + 1)),
+        Value::Array(items) => items.iter().try_for_each(|item| check_nested(item, depth + 1)),
+        Value::Object(fields) => fields.values().try_for_each(|field| check_nested(field, depth + 1)),
     }
 }
 
@@ -163,16 +163,16 @@ impl<'de> Visitor<'de> for Strict {
     }
 
     fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Value, E> {
-        checked(number.into())
+        checked_number(number.into())
     }
 
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Value, E> {
-        checked(number.into())
+        checked_number(number.into())
     }
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Value, E> {
         let number = Number::from_f64(number).ok_or_else(|| E::custom("number out of range"))?;
-        checked(number)
+        checked_number(number)
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Value, E> {
@@ -201,7 +201,7 @@ impl<'de> Visitor<'de> for Strict {
     }
 }
 
-fn checked<E: serde::de::Error>(number: Number) -> Result<Value, E> {
+fn checked_number<E: serde::de::Error>(number: Number) -> Result<Value, E> {
     check_number(&number).map_err(E::custom)?;
     Ok(Value::Number(number))
 }
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn refused(text: &str) -> String {
+    fn parse_error(text: &str) -> String {
         parse(text.as_bytes()).unwrap_err().to_string()
     }
 
@@ -224,22 +224,22 @@ mod tests {
     #[test]
     fn ambiguous_json_is_rejected_with_position() {
         assert_eq!(
-            refused(r#"{"a":1,"a":2}"#),
+            parse_error(r#"{"a":1,"a":2}"#),
             "the key \"a\" appears twice in one object at line 1 column 10"
         );
-        assert!(refused("9007199254740993").contains("beyond 2^53"));
-        assert!(refused("-9007199254740993").contains("beyond 2^53"));
-        assert!(refused("9007199254740993.0").contains("beyond 2^53"));
-        assert!(refused("1e400").contains("out of range"));
-        assert!(refused("[1] 2").contains("trailing"));
+        assert!(parse_error("9007199254740993").contains("beyond 2^53"));
+        assert!(parse_error("-9007199254740993").contains("beyond 2^53"));
+        assert!(parse_error("9007199254740993.0").contains("beyond 2^53"));
+        assert!(parse_error("1e400").contains("out of range"));
+        assert!(parse_error("[1] 2").contains("trailing"));
     }
 
     #[test]
     fn nesting_depth_is_bounded() {
         let deep = "[".repeat(10_000) + &"]".repeat(10_000);
-        assert!(refused(&deep).contains("nested more than"));
-        let fine = "[".repeat(DEPTH_MAX) + &"]".repeat(DEPTH_MAX);
-        assert!(parse(fine.as_bytes()).is_ok());
+        assert!(parse_error(&deep).contains("nested more than"));
+        let allowed = "[".repeat(DEPTH_MAX) + &"]".repeat(DEPTH_MAX);
+        assert!(parse(allowed.as_bytes()).is_ok());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::machine::RunStatus;
 use crate::plan::{Plan, Work};
-use crate::record::{Live, RunRecord};
+use crate::record::{RunRecord, StepState};
 use crate::time::Timestamp;
 
 /// The next command for a run.
@@ -31,25 +31,27 @@ pub fn next(record: &RunRecord, plan: &Plan, now: Timestamp) -> Next {
     if record.status.is_terminal() || record.status == RunStatus::Paused {
         return Next::Nothing;
     }
-    match &record.live {
-        Live::Ready { .. } => ready(record, plan),
-        Live::Running(lease) if lease.until <= now => Next::TakeOver,
-        Live::Running(lease) => Next::NotBefore(lease.until),
-        Live::Retrying { not_before, .. } if *not_before <= now => Next::Claim,
-        Live::Retrying { not_before, .. } => Next::NotBefore(*not_before),
-        Live::WaitingEvent { deadline, .. } | Live::WaitingApproval { deadline, .. } if *deadline <= now => {
+    match &record.step_state {
+        StepState::Ready { .. } => next_for_ready(record, plan),
+        StepState::Running(lease) if lease.until <= now => Next::TakeOver,
+        StepState::Running(lease) => Next::NotBefore(lease.until),
+        StepState::Retrying { not_before, .. } if *not_before <= now => Next::Claim,
+        StepState::Retrying { not_before, .. } => Next::NotBefore(*not_before),
+        StepState::WaitingEvent { deadline, .. } | StepState::WaitingApproval { deadline, .. }
+            if *deadline <= now =>
+        {
             Next::TimeOut
         }
-        Live::WaitingApproval { nudge_at, .. } if *nudge_at <= now => Next::Nudge,
-        Live::WaitingEvent { .. }
-        | Live::WaitingApproval { .. }
-        | Live::Unresolved { .. }
-        | Live::Ended { .. } => Next::Nothing,
+        StepState::WaitingApproval { nudge_at, .. } if *nudge_at <= now => Next::Nudge,
+        StepState::WaitingEvent { .. }
+        | StepState::WaitingApproval { .. }
+        | StepState::Unresolved { .. }
+        | StepState::Ended { .. } => Next::Nothing,
     }
 }
 
-fn ready(record: &RunRecord, plan: &Plan) -> Next {
-    if record.is_undoing() {
+fn next_for_ready(record: &RunRecord, plan: &Plan) -> Next {
+    if record.is_rolling_back() {
         return Next::Claim;
     }
     match plan.step(record.at).map(|step| &step.work) {

@@ -38,6 +38,8 @@ pub enum ParticipantRole {
     Resumer,
     /// Canceled the run or requested its rollback.
     Canceler,
+    /// Rejected an action, so that the run is rolled back.
+    Rejecter,
 }
 
 impl ParticipantRole {
@@ -65,16 +67,15 @@ impl Participants {
         if let EventBody::RunAdmitted { trigger, .. } = &event.body {
             self.add_trigger(trigger);
         }
-        let person = user(&event.by).filter(|_| event.by.cause == Cause::User);
-        if let (Some(role), Some(person)) = (role(&event.body), person) {
+        if let (Some(role), Some(person)) = (role(event), user(&event.by)) {
             self.add(person, role);
         }
     }
 
     /// Adds the users whose input started the run.
     pub(crate) fn add_trigger(&mut self, trigger: &Trigger) {
-        self.add_each(trigger.requester.as_ref(), ParticipantRole::Requester);
-        self.add_each(trigger.applied_by.as_ref(), ParticipantRole::Applier);
+        self.add_optional(trigger.requester.as_ref(), ParticipantRole::Requester);
+        self.add_optional(trigger.applied_by.as_ref(), ParticipantRole::Applier);
         self.add_all(&trigger.shaped_by);
     }
 
@@ -84,7 +85,7 @@ impl Participants {
         }
     }
 
-    fn add_each(&mut self, person: Option<&PersonId>, role: ParticipantRole) {
+    fn add_optional(&mut self, person: Option<&PersonId>, role: ParticipantRole) {
         if let Some(person) = person {
             self.add(person.clone(), role);
         }
@@ -93,7 +94,7 @@ impl Participants {
     /// The same, with the author of the workflow.
     #[must_use]
     pub fn with_author(mut self, author: Option<&PersonId>) -> Self {
-        self.add_each(author, ParticipantRole::Author);
+        self.add_optional(author, ParticipantRole::Author);
         self
     }
 
@@ -114,11 +115,16 @@ impl Participants {
 }
 
 /// The role that the cause of an event has, if its input shapes what the run does.
-fn role(body: &EventBody) -> Option<ParticipantRole> {
-    match body {
-        EventBody::EventDelivered { .. } | EventBody::EventBuffered { .. } => Some(ParticipantRole::Signaler),
-        EventBody::RunResumed { .. } => Some(ParticipantRole::Resumer),
-        EventBody::RollbackStarted { .. } | EventBody::CancelRequested { .. } => {
+fn role(event: &Event) -> Option<ParticipantRole> {
+    match (&event.body, event.by.cause) {
+        // A vote decides about the action that it names. Only a rejection that starts a rollback leads to other actions.
+        (EventBody::RollbackStarted { .. }, Cause::Approval) => Some(ParticipantRole::Rejecter),
+        (_, Cause::Approval) => None,
+        (EventBody::EventDelivered { .. } | EventBody::EventBuffered { .. }, _) => {
+            Some(ParticipantRole::Signaler)
+        }
+        (EventBody::RunResumed { .. }, _) => Some(ParticipantRole::Resumer),
+        (EventBody::RollbackStarted { .. } | EventBody::CancelRequested { .. }, _) => {
             Some(ParticipantRole::Canceler)
         }
         _ => None,

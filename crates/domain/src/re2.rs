@@ -157,7 +157,7 @@ impl Translation<'_> {
         // The flags `x`, `u` and `R` of `regex`, and look-around, do not exist in RE2.
         let flags = head.strip_prefix('?').and_then(|head| head.strip_suffix([')', ':']));
         let is_flags = flags.is_some_and(|flags| flags.chars().all(|c| "imsU-".contains(c)));
-        let is_name = head.strip_suffix('>').is_some_and(|head| is_name(name_in(head)));
+        let is_name = head.strip_suffix('>').is_some_and(|head| is_name(group_name(head)));
         // Flags without `:` change the rest of the group around them.
         if is_flags && head.ends_with(')') {
             self.groups.pop();
@@ -380,7 +380,7 @@ fn class(c: char) -> Option<(&'static str, &'static str)> {
 }
 
 /// The name in `?P<name` or `?<name`.
-fn name_in(head: &str) -> &str {
+fn group_name(head: &str) -> &str {
     head.strip_prefix("?P<").or_else(|| head.strip_prefix("?<")).unwrap_or_default()
 }
 

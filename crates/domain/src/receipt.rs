@@ -89,7 +89,7 @@ pub enum ReceiptState {
 
 impl Receipt {
     /// Whether this receipt is for the effect, or the undo, of this step.
-    pub fn is_of(&self, run: &RunId, seq: StepSeq, undo: bool) -> bool {
+    pub fn is_for_step(&self, run: &RunId, seq: StepSeq, undo: bool) -> bool {
         self.run == *run && self.seq == seq && self.undo == undo
     }
 }

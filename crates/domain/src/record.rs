@@ -1,6 +1,6 @@
 //! The ledger's records of a run.
 //!
-//! A run is linear, so at most one of its steps is live. The run's record holds the live state of that step. A step's
+//! A run is linear, so at most one of its steps is current. The run's record holds the state of that step. A step's
 //! own record is written once, when the step ends. A claim is therefore one conditional write of one small record, and
 //! no record grows with the length of the run.
 
@@ -63,8 +63,8 @@ pub struct RunRecord {
     pub fence: Fence,
     /// The current step.
     pub at: StepSeq,
-    /// The live state of the current step.
-    pub live: Live,
+    /// The state of the current step.
+    pub step_state: StepState,
     /// A request to cancel, made while the step was leased.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<OperatorRequest>,
@@ -84,6 +84,7 @@ pub struct RunRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<Rejection>,
     /// The number of take-overs and resumes.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub resumes: u32,
     /// The number of approvals requested, which is the number of the next one.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -97,6 +98,7 @@ pub struct RunRecord {
     /// The number of effects performed, undone and unknown.
     pub effects: Effects,
     /// The cost of all attempts that ended, in millionths of a US dollar.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub cost_microusd: u64,
     /// When the run was admitted.
     pub created_at: Timestamp,
@@ -229,10 +231,10 @@ impl TryFrom<String> for ActedSteps {
     }
 }
 
-/// The live state of the current step, or of its undo during a rollback.
+/// The state of the current step, or of its undo during a rollback.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
-pub enum Live {
+pub enum StepState {
     /// May be claimed.
     Ready {
         /// The number of failed attempts.
@@ -427,17 +429,18 @@ pub struct Signal {
 }
 
 impl Intent {
-    /// Whether another attempt is not harmless, so that the workflow must ask for it.
+    /// Whether another attempt is not harmless: the workflow must ask for it, and if the outcome is unknown, a person
+    /// must decide about it.
     pub fn is_risky(&self) -> bool {
         self.destructive || self.class == EffectClass::Opaque
     }
 }
 
-impl Live {
+impl StepState {
     /// A step without attempts.
     pub const FRESH: Self = Self::Ready { attempt: 0, authorised: None, approved: None };
 
-    /// The live state as a step status.
+    /// The state as a step status.
     pub fn status(&self) -> StepStatus {
         match self {
             Self::Ready { .. } => StepStatus::Ready,
@@ -492,7 +495,7 @@ impl Live {
     pub fn approval(&self) -> Option<&ApprovalId> {
         match self {
             Self::WaitingApproval { approval, .. } => Some(approval),
-            live => live.approved(),
+            step_state => step_state.approved(),
         }
     }
 
@@ -514,7 +517,7 @@ pub const UNDO_TRIGGER: &str = "undo";
 
 impl RunRecord {
     /// The run that this run undoes, if it is an undo.
-    pub fn undoes(&self) -> Option<RunKey> {
+    pub fn undone_run(&self) -> Option<RunKey> {
         let Trigger { kind, reference, .. } = &self.trigger;
         let rest = reference.as_str().strip_prefix("undo:").filter(|_| kind == UNDO_TRIGGER)?;
         let run = RunId::new(rest.rsplit_once(':')?.0).ok()?;
@@ -531,7 +534,7 @@ impl RunRecord {
     }
 
     /// Whether the run is rolling back.
-    pub fn is_undoing(&self) -> bool {
+    pub fn is_rolling_back(&self) -> bool {
         self.rollback.is_some()
     }
 
@@ -546,7 +549,6 @@ impl RunRecord {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }

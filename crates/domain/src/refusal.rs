@@ -92,6 +92,7 @@ fn participant_message(role: ParticipantRole) -> &'static str {
         ParticipantRole::Signaler => "the user who sent an event to a run cannot approve its actions",
         ParticipantRole::Resumer => "the user who resumed a run cannot approve its actions",
         ParticipantRole::Canceler => "the user who canceled or rolled back a run cannot approve its rollback",
+        ParticipantRole::Rejecter => "the user whose rejection started a rollback cannot approve it",
     }
 }
 
@@ -121,7 +122,7 @@ pub enum Refusal {
         held: Fence,
     },
     /// A worker holds the step.
-    #[error("the current step is held by {owner} until {until}")]
+    #[error("worker {owner} holds a lease on the current step until {until}")]
     LeaseHeld {
         /// The worker.
         owner: WorkerId,
@@ -189,6 +190,14 @@ pub enum Refusal {
     ApprovalExpired {
         /// The approval.
         approval: ApprovalId,
+        /// When.
+        at: Timestamp,
+    },
+    /// The wait for the event has expired.
+    #[error("the wait for event {event} expired at {at}")]
+    WaitExpired {
+        /// The event.
+        event: EventName,
         /// When.
         at: Timestamp,
     },
@@ -281,7 +290,7 @@ pub enum Refusal {
         other: WorkflowName,
     },
     /// The command needs another state of the current step.
-    #[error("the command needs {expected}")]
+    #[error("the command requires {expected}")]
     WrongState {
         /// The needed state.
         expected: &'static str,
@@ -322,6 +331,7 @@ impl Refusal {
             | Self::AlreadyDecided { .. }
             | Self::UnknownApproval { .. }
             | Self::ApprovalExpired { .. }
+            | Self::WaitExpired { .. }
             | Self::SubjectChanged { .. }
             | Self::NothingToRollBack
             | Self::Paused { .. }

@@ -71,18 +71,18 @@ impl RetryPolicy {
     /// The delay after `attempt` (from 0) failed. At least `retry_after`, which the external system asked for, up to
     /// [`RETRY_AFTER_MAX`].
     pub fn delay(&self, attempt: u32, seed: &Digest, retry_after: Option<Millis>) -> Millis {
-        let planned = jittered(self.planned(attempt).min(self.cap), attempt, seed);
+        let planned = jittered(self.planned_delay(attempt).min(self.cap), attempt, seed);
         let requested = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
         planned.max(requested)
     }
 
     /// The longest time that the delays of a step take together, without those that an external system asks for.
     pub fn total(&self) -> Millis {
-        let delays = (1..self.attempts).map(|attempt| self.planned(attempt - 1).min(self.cap).0);
+        let delays = (1..self.attempts).map(|attempt| self.planned_delay(attempt - 1).min(self.cap).0);
         Millis(delays.fold(0, u64::saturating_add))
     }
 
-    fn planned(&self, attempt: u32) -> Millis {
+    fn planned_delay(&self, attempt: u32) -> Millis {
         match self.backoff {
             Backoff::Table => TABLE[usize::try_from(attempt).unwrap_or(usize::MAX).min(TABLE.len() - 1)],
             Backoff::Exponential { base } => {
@@ -94,9 +94,9 @@ impl RetryPolicy {
 
 /// 80 % to 100 % of `delay`: spreads retries without exceeding the cap.
 fn jittered(delay: Millis, attempt: u32, seed: &Digest) -> Millis {
-    let roll =
+    let digest =
         Digest::of_parts("countersign/jitter/v1", &[seed.as_bytes().as_slice(), &attempt.to_be_bytes()]);
-    let [a, b, ..] = roll.as_bytes();
+    let [a, b, ..] = digest.as_bytes();
     let thousandths = 800 + u64::from(u16::from_be_bytes([*a, *b])) * 200 / u64::from(u16::MAX);
     Millis(delay.0 / 1_000 * thousandths + delay.0 % 1_000 * thousandths / 1_000)
 }
@@ -157,9 +157,9 @@ mod tests {
         assert!(once.is_exhausted_by(0));
         assert!(!RetryPolicy::default().is_exhausted_by(3));
         assert!(RetryPolicy::default().is_exhausted_by(4));
-        let stated = RetryPolicy { once_if_risky: false, ..RetryPolicy::default() };
+        let explicit = RetryPolicy { once_if_risky: false, ..RetryPolicy::default() };
         assert!(RetryPolicy::default().is_exhausted_by_effect(0, true));
         assert!(!RetryPolicy::default().is_exhausted_by_effect(0, false));
-        assert!(!stated.is_exhausted_by_effect(0, true));
+        assert!(!explicit.is_exhausted_by_effect(0, true));
     }
 }

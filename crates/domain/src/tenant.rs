@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::access::{Role, Roles, oidc_credential};
+use crate::access::{Role, Roles, is_oidc_credential, oidc_credential};
 use crate::digest::Digest;
 use crate::dispatch::DispatchStop;
 use crate::failure::bounded;
@@ -115,6 +115,17 @@ pub enum InvalidPeople {
         /// The second user.
         second: PersonId,
     },
+    /// The names of two users look alike, so that one person could act as two users unnoticed.
+    #[error(
+        "the names `{first}` and `{second}` look alike: `l`, `1` and `i`, `o` and `0`, `rn` and `m`, and the separators \
+         count as equal; rename one of the users, or remove one if they are one person"
+    )]
+    Confusable {
+        /// The first user.
+        first: PersonId,
+        /// The second user.
+        second: PersonId,
+    },
     /// Two users have the same Slack user, so that one could approve the runs of the other.
     #[error("`{first}` and `{second}` have the same Slack user {slack}; each user needs their own")]
     DuplicateSlackUser {
@@ -137,8 +148,31 @@ pub fn check_people(
             return Err(InvalidPeople::UnknownMember { group: group.clone(), person: unknown.clone() });
         }
     }
+    check_names(people)?;
     check_slack_users(people)?;
     check_token_subjects(people)
+}
+
+fn check_names(people: &BTreeMap<PersonId, Person>) -> Result<(), InvalidPeople> {
+    let mut known: BTreeMap<String, &PersonId> = BTreeMap::new();
+    for id in people.keys() {
+        if let Some(first) = known.insert(skeleton(id), id) {
+            return Err(InvalidPeople::Confusable { first: first.clone(), second: id.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// The name with one character for all that look alike. A name has only letters of ASCII, digits and separators, and no
+/// capitals.
+fn skeleton(name: &PersonId) -> String {
+    let alike = |c: char| match c {
+        '1' | 'i' => 'l',
+        '0' => 'o',
+        '_' | '.' => '-',
+        c => c,
+    };
+    name.as_str().chars().map(alike).collect::<String>().replace("rn", "m")
 }
 
 fn check_token_subjects(people: &BTreeMap<PersonId, Person>) -> Result<(), InvalidPeople> {
@@ -247,16 +281,25 @@ impl Tenant {
 
     /// The user with this Slack user.
     pub fn slack_person(&self, team: &str, user: &str) -> Option<&PersonId> {
-        let known = |person: &Person| {
+        let matches = |person: &Person| {
             person.slack.as_deref().and_then(|slack| slack.split_once(':')) == Some((team, user))
         };
-        self.people.iter().find(|(_, person)| known(person)).map(|(id, _)| id)
+        self.people.iter().find(|(_, person)| matches(person)).map(|(id, _)| id)
     }
 
     /// The user whose tokens have this credential, if the directory names their subject.
     pub fn token_person(&self, credential: &str) -> Option<&PersonId> {
-        let holds = |person: &Person| person.token_credential().as_deref() == Some(credential);
-        self.people.iter().find(|(_, person)| holds(person)).map(|(id, _)| id)
+        let matches = |person: &Person| person.token_credential().as_deref() == Some(credential);
+        self.people.iter().find(|(_, person)| matches(person)).map(|(id, _)| id)
+    }
+
+    /// Whether the directory has an entry for `person` with this credential: for a token one with its subject, for an
+    /// API key one with the name. Always true if the tenant lists no users.
+    pub fn lists(&self, person: &PersonId, credential: &str) -> bool {
+        if is_oidc_credential(credential) && !self.people.is_empty() {
+            return self.token_person(credential) == Some(person);
+        }
+        self.knows(person)
     }
 
     /// Whether `person` may do in Slack what needs `role`.
@@ -285,10 +328,10 @@ mod tests {
         named.iter().map(|&(id, slack)| (id.parse().unwrap(), person(slack))).collect()
     }
 
-    fn why(people: &BTreeMap<PersonId, Person>, group: &[&str]) -> Option<String> {
+    fn check_error(people: &BTreeMap<PersonId, Person>, group: &[&str]) -> Option<String> {
         let members: BTreeSet<PersonId> = group.iter().map(|member| member.parse().unwrap()).collect();
         let groups = BTreeMap::from([("db".parse().unwrap(), members)]);
-        check_people(people, &groups).err().map(|fault| fault.to_string())
+        check_people(people, &groups).err().map(|error| error.to_string())
     }
 
     #[test]
@@ -302,27 +345,27 @@ mod tests {
     #[test]
     fn duplicate_and_unknown_users_are_rejected() {
         let two = people(&[("ada", Some("T1:U1")), ("bob", None), ("zed", Some("T2:U1"))]);
-        assert_eq!(why(&two, &["ada", "bob", "zed"]), None);
+        assert_eq!(check_error(&two, &["ada", "bob", "zed"]), None);
         let one = people(&[("ada", Some("T1:U1")), ("zed", Some("T1:U1"))]);
-        let words = "`ada` and `zed` have the same Slack user T1:U1; each user needs their own";
-        assert_eq!(why(&one, &[]).as_deref(), Some(words));
-        let words = "group `db` contains `eve`, who is not in `people`; add the user to `people`, or correct the name";
-        assert_eq!(why(&two, &["ada", "eve"]).as_deref(), Some(words));
+        let message = "`ada` and `zed` have the same Slack user T1:U1; each user needs their own";
+        assert_eq!(check_error(&one, &[]).as_deref(), Some(message));
+        let message = "group `db` contains `eve`, who is not in `people`; add the user to `people`, or correct the name";
+        assert_eq!(check_error(&two, &["ada", "eve"]).as_deref(), Some(message));
     }
 
     #[test]
     fn token_subjects_are_checked_and_unique() {
-        let of = |subjects: [&str; 2]| -> BTreeMap<PersonId, Person> {
+        let with_subjects = |subjects: [&str; 2]| -> BTreeMap<PersonId, Person> {
             let person = |oidc: &str| Person { oidc: Some(oidc.to_owned()), ..Person::default() };
             let names = ["ada", "zed"].map(|name| name.parse::<PersonId>().unwrap());
             names.into_iter().zip(subjects.map(person)).collect()
         };
-        assert_eq!(why(&of(["https://id#1", "https://id#2"]), &[]), None);
-        let same = why(&of(["https://id#1", "https://id#1"]), &[]).unwrap();
+        assert_eq!(check_error(&with_subjects(["https://id#1", "https://id#2"]), &[]), None);
+        let same = check_error(&with_subjects(["https://id#1", "https://id#1"]), &[]).unwrap();
         assert_eq!(same, "`ada` and `zed` have the same token subject; each user needs their own");
         for bad in ["4711", "#4711", "https://id#"] {
-            let words = why(&of([bad, "https://id#2"]), &[]).unwrap();
-            assert!(words.starts_with("`oidc` of `ada` is"), "{words}");
+            let message = check_error(&with_subjects([bad, "https://id#2"]), &[]).unwrap();
+            assert!(message.starts_with("`oidc` of `ada` is"), "{message}");
         }
     }
 
@@ -340,9 +383,30 @@ mod tests {
     }
 
     #[test]
+    fn names_that_look_alike_are_refused() {
+        for pair in [
+            ["paul", "pau1"],
+            ["ali", "all"],
+            ["bob", "b0b"],
+            ["ada-b", "ada_b"],
+            ["ada.b", "ada_b"],
+            ["warner", "wamer"],
+            ["Paul", "PAU1"],
+        ] {
+            let message = check_error(&people(&pair.map(|name| (name, None))), &[]).unwrap_or_default();
+            let names = pair.map(|name| format!("`{}`", name.to_lowercase()));
+            assert!(names.iter().all(|name| message.contains(name)), "{pair:?}: {message}");
+            assert!(message.contains("rename one of the users"), "{message}");
+        }
+        let different =
+            people(&[("ada", None), ("adam", None), ("ada-b", None), ("adab", None), ("ada-2", None)]);
+        assert_eq!(check_error(&different, &[]), None);
+    }
+
+    #[test]
     fn long_slack_user_is_truncated_in_the_error() {
         let long = people(&[("ada", Some(&"@".repeat(100_000)))]);
-        let words = why(&long, &[]).unwrap();
-        assert!(words.starts_with("`slack` of `ada` is \"@@@") && words.len() < 200, "{words}");
+        let message = check_error(&long, &[]).unwrap();
+        assert!(message.starts_with("`slack` of `ada` is \"@@@") && message.len() < 200, "{message}");
     }
 }

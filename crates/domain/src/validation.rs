@@ -6,7 +6,7 @@ use serde_json::Number;
 use crate::effect::{Action, ActionOrigin, EffectClass};
 use crate::id::{BlastRadius, StepSeq};
 use crate::plan::{Environment, Plan, PlannedStep, Validation};
-use crate::record::RunRecord;
+use crate::record::{RunRecord, StepState};
 use crate::tenant::Caps;
 use crate::verdict::{ApprovalRequirement, ApproverCount, Reason, Ruling, Tier, Verdict};
 
@@ -76,11 +76,17 @@ pub fn thousandths(number: &Number) -> Option<u16> {
 
 fn within_caps(verdict: Verdict, context: &ActionContext<'_>) -> Verdict {
     let (done, max) = (context.writes_done, context.caps.max_writes_per_run);
-    if context.record.is_undoing() || done < max {
+    if context.record.is_rolling_back() || done < max {
         return verdict;
     }
     let message = format!("the run has performed {done} effects; the tenant allows {max} per run");
     verdict.tightened(Ruling::Deny, Reason::runtime("caps/max_writes_per_run", message))
+}
+
+/// Whether an attempt after a failed one needs an approval of its own: the earlier approval was for one attempt, and the
+/// time to repeat a risky action is for people to decide.
+pub(crate) fn repeats_need_approval(step: &PlannedStep, is_destructive: bool) -> bool {
+    is_destructive || step.blast_radius >= BlastRadius::Medium
 }
 
 /// Another attempt at an opaque action would be a second effect if the first one happened, and so would one at an action
@@ -91,9 +97,11 @@ fn approve_repeats(
     step: &PlannedStep,
     context: &ActionContext<'_>,
 ) -> Verdict {
-    let repeats = context.attempt > 0 && step.blast_radius >= BlastRadius::Medium;
+    let repeats = context.attempt > 0
+        && !is_continued(&context.record.step_state)
+        && repeats_need_approval(step, action.destructive);
     let reason = match action.class {
-        EffectClass::Opaque if repeats || context.may_have_happened => {
+        EffectClass::Opaque if context.may_have_happened => {
             Reason::runtime("retry/opaque", "another attempt at an opaque action needs an approval")
         }
         EffectClass::NativeKey if action.key_retention.is_some() && context.may_have_happened => {
@@ -102,16 +110,21 @@ fn approve_repeats(
                 "another attempt needs an approval, because the external system may have forgotten the key",
             )
         }
-        EffectClass::Pure
-        | EffectClass::ReadOnly
-        | EffectClass::NativeKey
-        | EffectClass::CompareAndSet
-        | EffectClass::LookUp
-        | EffectClass::Opaque => return verdict,
+        _ if repeats => Reason::runtime(
+            "retry/risky",
+            "another attempt at an action with a medium or high blast radius, or at a destructive one, needs an approval",
+        ),
+        _ => return verdict,
     };
     let requirement =
         ApprovalRequirement { tier: tier(step), people: ApproverCount::One, groups: Vec::new() };
     verdict.tightened(Ruling::NeedsApproval(requirement), reason)
+}
+
+/// Whether the next attempt continues an effect that may have happened, after a crash or a lost reply. It is the effect
+/// that was approved, so it continues under that approval, or an operator decides.
+fn is_continued(state: &StepState) -> bool {
+    matches!(state, StepState::Running(_) | StepState::Retrying { open: Some(_), .. })
 }
 
 /// Why the action needs an approval although policy allows it, if it does. A recorded inverse is not validated: the

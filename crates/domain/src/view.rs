@@ -8,14 +8,14 @@ use crate::machine::{RunStatus, StepStatus};
 use crate::plan::{Plan, Undo};
 use crate::record::{RunRecord, StepRecord};
 
-/// The status of the step at `seq`, from its record, or from the live state, or pending.
+/// The status of the step at `seq`, from its record, or from the state of the current step, or pending.
 pub fn step_status(run: &RunRecord, finished: &[StepRecord], seq: StepSeq) -> StepStatus {
     let ended = |undo: bool| finished.iter().find(|record| record.seq == seq && record.undo == undo);
     match (ended(true), ended(false)) {
         (Some(undone), _) => undone.status,
         (None, Some(done)) => done.status,
         (None, None) if run.status == RunStatus::Canceled => StepStatus::Canceled,
-        (None, None) if seq == run.at && !run.is_undoing() => run.live.status(),
+        (None, None) if seq == run.at && !run.is_rolling_back() => run.step_state.status(),
         // A step after a failed one stays pending.
         (None, None) => StepStatus::Pending,
     }

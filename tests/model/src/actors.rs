@@ -83,8 +83,8 @@ pub(crate) fn decide(config: &Config, state: &mut State, decider: Decider, reply
 fn resolve_wait(config: &Config, state: &mut State, decider: Decider) -> Decision {
     match config.wait() {
         Some(wait) if state.run.pointer >= wait => {
-            ledger::decide(config, state, wait, decider.wants());
-            decider.wants()
+            ledger::decide(config, state, wait, decider.decision());
+            decider.decision()
         }
         Some(_) | None => {
             state.signal = true;

@@ -69,7 +69,7 @@ pub(crate) fn check<C: Explorable>(config: &C, on_progress: &mut dyn FnMut(Progr
             (_, None) => {}
             (Expectation::Sometimes, Some(_)) => reached.push(property.name),
             (Expectation::Always | Expectation::Eventually, Some(path)) => {
-                let trace = shortest(config, property.name, describe(path), on_progress);
+                let trace = shortest_trace(config, property.name, action_names(path), on_progress);
                 violations.push(Violation { config: config.name(), property: property.name, trace });
             }
         }
@@ -87,7 +87,7 @@ pub(crate) fn check<C: Explorable>(config: &C, on_progress: &mut dyn FnMut(Progr
 
 /// The checker keeps the last counter-example of a block of states. Repeating the search with a smaller depth
 /// until it finds none leaves the shortest.
-fn shortest<C: Explorable>(
+fn shortest_trace<C: Explorable>(
     config: &C,
     property: &'static str,
     mut trace: Vec<String>,
@@ -95,12 +95,12 @@ fn shortest<C: Explorable>(
 ) -> Vec<String> {
     // A state reached by n actions has depth n + 1.
     while let Some(path) = explore(config, Some(trace.len() + 1), on_progress).discovery(property) {
-        trace = describe(path);
+        trace = action_names(path);
     }
     trace
 }
 
-fn describe<S, A: Debug>(path: Path<S, A>) -> Vec<String> {
+fn action_names<S, A: Debug>(path: Path<S, A>) -> Vec<String> {
     path.into_actions().iter().map(|action| format!("{action:?}")).collect()
 }
 
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_violation_has_the_shortest_trace() {
+    fn violation_has_the_shortest_trace() {
         let experiment = experiment(Mutant::MessageDeletedBeforeCommit);
         let checked = check(&experiment.mutated, &mut |_| {});
         let lost = checked.violations.iter().find(|violation| violation.property == experiment.expected);

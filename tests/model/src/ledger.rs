@@ -29,24 +29,24 @@ pub(crate) enum Next {
 pub(crate) fn plan(config: &Config, state: &State) -> Plan {
     let run = &state.run;
     match (run.status, run.live) {
-        (Status::Active, Live::Ready | Live::FailedRetryable) => take(config, state),
-        (Status::Active, Live::Running) if run.lease_expired => take(config, state),
+        (Status::Active, Live::Ready | Live::FailedRetryable) => plan_claim(config, state),
+        (Status::Active, Live::Running) if run.lease_expired => plan_claim(config, state),
         (Status::Active, Live::Running) => Plan::Leave,
         (Status::Active, Live::Waiting)
         | (Status::Paused | Status::Succeeded | Status::Failed | Status::Canceled, _) => Plan::Nothing,
     }
 }
 
-fn take(config: &Config, state: &State) -> Plan {
+fn plan_claim(config: &Config, state: &State) -> Plan {
     let receipt = state.receipts[next_key(config, state).index()];
     if state.run.cancel_requested && !state.run.undoing && !receipt.may_have_happened() {
         return Plan::Cancel;
     }
-    begin(config, config.class(state.run.pointer), receipt)
+    plan_effect(config, config.class(state.run.pointer), receipt)
 }
 
 /// The table of the protocol: the next move for each effect class and state of its receipt.
-fn begin(config: &Config, class: Class, receipt: Receipt) -> Plan {
+fn plan_effect(config: &Config, class: Class, receipt: Receipt) -> Plan {
     use Receipt::{Absent, Done, Failed, Intent, IntentAgain, Unknown};
     match (class, receipt) {
         // No effect can have happened, or repeating it is safe, or a person has decided to retry.
@@ -55,12 +55,12 @@ fn begin(config: &Config, class: Class, receipt: Receipt) -> Plan {
         | (Class::NativeKey | Class::CompareAndSet, Intent | IntentAgain)
         | (_, Absent | Failed | Unknown | Done) => Plan::Perform,
         (Class::LookUp, Intent | IntentAgain) => Plan::LookUp,
-        (Class::Opaque, Intent | IntentAgain) => when_unknown(config),
+        (Class::Opaque, Intent | IntentAgain) => plan_unknown_outcome(config),
     }
 }
 
 /// The next move when the outcome of an opaque effect is unknown.
-fn when_unknown(config: &Config) -> Plan {
+fn plan_unknown_outcome(config: &Config) -> Plan {
     if config.has(Mutant::RetryOnUnknownOutcome) {
         return Plan::Perform;
     }
@@ -94,11 +94,11 @@ pub(crate) fn claim(config: &Config, state: &mut State) -> Key {
     state.run.live = Live::Running;
     state.run.lease_expired = false;
     state.run.fence.0 += 1;
-    put_intent(config, state, key);
+    write_intent(config, state, key);
     key
 }
 
-fn put_intent(config: &Config, state: &mut State, key: Key) {
+fn write_intent(config: &Config, state: &mut State, key: Key) {
     let is_read = config.class(key.effect().step()) == Class::ReadOnly;
     if is_read || config.has(Mutant::NoIntent) {
         return;
@@ -154,7 +154,7 @@ pub(crate) fn commit_refused(state: &mut State, key: Key) -> Next {
 /// Records that the worker does not know whether its effect happened.
 pub(crate) fn commit_unknown(config: &Config, state: &mut State, key: Key) -> Next {
     let opaque = config.class(key.effect().step()) == Class::Opaque;
-    if opaque && when_unknown(config) == Plan::Pause {
+    if opaque && plan_unknown_outcome(config) == Plan::Pause {
         return pause(state, key);
     }
     state.run.live = Live::FailedRetryable;
@@ -172,10 +172,10 @@ pub(crate) fn pause(state: &mut State, key: Key) -> Next {
 
 /// A person decides to retry the paused effect.
 pub(crate) fn direct_retry(config: &Config, state: &mut State) {
-    state.directed[state.run.effect().index()] += 1;
+    state.person_retries[state.run.effect().index()] += 1;
     state.run.status = Status::Active;
     state.run.attempt += 1;
-    wake(config, state);
+    enqueue_message(config, state);
 }
 
 /// A person ends the paused run; its receipt stays `Unknown`.
@@ -257,14 +257,14 @@ fn continue_run(config: &Config, state: &mut State, continuation: Continuation) 
     match continuation {
         Continuation::HandOff => Next::Claimed(claim(config, state)),
         Continuation::Enqueue => {
-            wake(config, state);
+            enqueue_message(config, state);
             Next::Delete
         }
     }
 }
 
 /// Writes a message to the outbox, in the transaction that makes it necessary.
-fn wake(config: &Config, state: &mut State) {
+fn enqueue_message(config: &Config, state: &mut State) {
     if config.has(Mutant::OutboxOutsideTheTransaction) {
         state.queue.unsent += 1;
     } else {

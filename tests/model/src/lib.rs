@@ -31,7 +31,7 @@
 //! that the rule protects, in a configuration in which the unchanged protocol holds it. In addition, every
 //! situation in a list (a take-over, a lost reply, …) must have been reached.
 //!
-//! Read `ledger` first: its `begin` is the table of the protocol; the rest of the module is the transactions.
+//! Read `ledger` first: its `plan_effect` is the table of the protocol; the rest of the module is the transactions.
 
 mod action;
 mod actors;
@@ -48,7 +48,7 @@ mod variants;
 mod worker;
 
 pub use check::{CheckResult, Progress, Violation};
-pub use report::{MutantReport, Note, PropertyReport, Report};
+pub use report::{CheckEvent, MutantReport, PropertyReport, Report};
 
 /// What is modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,12 +61,12 @@ pub enum World {
 }
 
 /// Explores the configurations for CI, or the long ones too, and checks the mutants.
-pub fn run(world: World, long: bool, on_note: &mut dyn FnMut(Note<'_>)) -> Report {
+pub fn run(world: World, long: bool, on_event: &mut dyn FnMut(CheckEvent<'_>)) -> Report {
     match world {
         World::Protocol => {
             let variant = if long { variants::long_variant() } else { variants::ci_variant() };
-            report::run(&variant, &config::Mutant::ALL.map(variants::experiment), on_note)
+            report::run(&variant, &config::Mutant::ALL.map(variants::experiment), on_event)
         }
-        World::Governance => governance::run(long, on_note),
+        World::Governance => governance::run(long, on_event),
     }
 }

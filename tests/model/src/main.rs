@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use countersign_model::{
-    CheckResult, MutantReport, Note, Progress, PropertyReport, Report, Violation, World, run,
+    CheckEvent, CheckResult, MutantReport, Progress, PropertyReport, Report, Violation, World, run,
 };
 
 const HELP: &str = "\
@@ -35,9 +35,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let mut log = ProgressLog::new();
-    let report = run(options.world, options.long, &mut |note| match note {
-        Note::Progress(progress) => log.progress(progress),
-        Note::Checked(checked) => log.result(checked),
+    let report = run(options.world, options.long, &mut |event| match event {
+        CheckEvent::Progress(progress) => log.progress(progress),
+        CheckEvent::Checked(checked) => log.result(checked),
     });
     if options.json {
         eprint!("{}", tables(&report));

@@ -77,7 +77,7 @@ fn queue_actions(state: &State, actions: &mut Vec<Action>) {
     if queue.unsent > 0 && state.left.crashes > 0 {
         actions.push(Action::SenderCrashes);
     }
-    if queue.outbox + queue.unsent == 0 || !queue.has_room() {
+    if queue.outbox + queue.unsent == 0 || !queue.has_capacity() {
         return;
     }
     actions.push(Action::Relay);
@@ -145,13 +145,14 @@ mod tests {
     use super::*;
     use crate::variants::small_variant;
 
-    /// Follows every trace from a state; `true` marks states whose traces are all known to end.
-    fn ends(protocol: &Protocol, state: State, known: &mut HashMap<State, bool>) -> bool {
+    /// Whether every trace from a state ends. `known` has the result for the states visited so far.
+    fn all_traces_end(protocol: &Protocol, state: State, known: &mut HashMap<State, bool>) -> bool {
         if let Some(ended) = known.get(&state) {
             return *ended;
         }
         known.insert(state.clone(), false);
-        let all_end = protocol.next_states(&state).into_iter().all(|next| ends(protocol, next, known));
+        let all_end =
+            protocol.next_states(&state).into_iter().all(|next| all_traces_end(protocol, next, known));
         known.insert(state, all_end);
         all_end
     }
@@ -160,8 +161,12 @@ mod tests {
     fn every_trace_ends() {
         for config in small_variant().configs {
             let protocol = Protocol(config);
-            let begin = State::admitted(&protocol.0);
-            assert!(ends(&protocol, begin, &mut HashMap::new()), "{} has a cycle", protocol.0.name);
+            let initial = State::admitted(&protocol.0);
+            assert!(
+                all_traces_end(&protocol, initial, &mut HashMap::new()),
+                "{} has a cycle",
+                protocol.0.name
+            );
         }
     }
 }

@@ -78,7 +78,7 @@ const INVARIANTS: &[NamedPredicate] = &[
     (WORK_HAS_MESSAGE, |_, state| !state.run.has_work() || !state.queue.is_empty()),
     (IDLE_RUN_IS_RESOLVED, |protocol, state| {
         let resolved = state.run.is_terminal() || state.run.status == Status::Paused;
-        resolved || something_will_happen(protocol, state)
+        resolved || has_certain_action(protocol, state)
     }),
 ];
 
@@ -116,8 +116,8 @@ const SITUATIONS: &[NamedPredicate] = &[
         let mut draining = state.workers.iter().filter(|worker| worker.stage == Stage::Draining);
         draining.any(|worker| !service::is_drained(state, *worker))
     }),
-    ("a look-up finds the effect", |_, state| looks_up(state, |happened| happened > 0)),
-    ("a look-up finds nothing", |_, state| looks_up(state, |happened| happened == 0)),
+    ("a look-up finds the effect", |_, state| any_look_up(state, |happened| happened > 0)),
+    ("a look-up finds nothing", |_, state| any_look_up(state, |happened| happened == 0)),
     ("a commit with a lost reply is recognised by its op_id", |_, state| {
         state.workers.iter().any(|worker| worker.reply_lost && worker.current)
     }),
@@ -127,10 +127,10 @@ const SITUATIONS: &[NamedPredicate] = &[
     ("a run pauses after its effect happened", |_, state| paused_after(state, |happened| happened > 0)),
     ("a run pauses before its effect happened", |_, state| paused_after(state, |happened| happened == 0)),
     ("a run succeeds after a person's retry", |_, state| {
-        state.run.status == Status::Succeeded && was_directed(state)
+        state.run.status == Status::Succeeded && was_retried_by_person(state)
     }),
     ("a person's retry makes an effect happen twice", |_, state| {
-        was_directed(state) && state.service.happened.contains(&2)
+        was_retried_by_person(state) && state.service.happened.contains(&2)
     }),
     ("a person ends a run with an unknown outcome", |_, state| {
         state.run.status == Status::Canceled && state.receipts.contains(&Receipt::Unknown)
@@ -170,7 +170,7 @@ fn effects(protocol: &Protocol) -> impl Iterator<Item = Effect> + use<> {
 /// How often an effect may happen: once, plus once for each retry of an opaque effect by a person.
 fn allowed(protocol: &Protocol, state: &State, effect: Effect) -> u8 {
     match class(protocol, effect) {
-        Class::Opaque => 1 + state.directed[effect.index()],
+        Class::Opaque => 1 + state.person_retries[effect.index()],
         Class::ReadOnly | Class::NativeKey | Class::CompareAndSet | Class::LookUp => 1,
     }
 }
@@ -199,30 +199,30 @@ fn has_receipt(state: &State, effect: Effect) -> bool {
 /// outcome as unknown.
 fn is_hidden(state: &State, step: u8) -> bool {
     let (doing, undoing) = (Effect::new(step, false), Effect::new(step, true));
-    let excused = state.directed[doing.index()];
-    let remains = state.service.happened(doing) > state.service.happened(undoing) + excused;
+    let retries = state.person_retries[doing.index()];
+    let remains = state.service.happened(doing) > state.service.happened(undoing) + retries;
     let is_unknown = |effect| receipts(state, effect).any(|receipt| receipt == Receipt::Unknown);
-    let on_record = state.run.outcomes[usize::from(step)] == Outcome::Succeeded;
-    remains && !on_record && !is_unknown(doing) && !is_unknown(undoing)
+    let is_recorded = state.run.outcomes[usize::from(step)] == Outcome::Succeeded;
+    remains && !is_recorded && !is_unknown(doing) && !is_unknown(undoing)
 }
 
-fn something_will_happen(protocol: &Protocol, state: &State) -> bool {
+fn has_certain_action(protocol: &Protocol, state: &State) -> bool {
     let mut actions = Vec::new();
     protocol.actions(state, &mut actions);
     actions.iter().any(|action| action.is_certain())
 }
 
-fn looks_up(state: &State, wanted: fn(u8) -> bool) -> bool {
-    let mut asking = state.workers.iter().filter(|worker| worker.stage == Stage::LookingUp);
-    asking.any(|worker| wanted(state.service.happened(worker.key.effect())))
+fn any_look_up(state: &State, matches: fn(u8) -> bool) -> bool {
+    let mut looking_up = state.workers.iter().filter(|worker| worker.stage == Stage::LookingUp);
+    looking_up.any(|worker| matches(state.service.happened(worker.key.effect())))
 }
 
-fn paused_after(state: &State, wanted: fn(u8) -> bool) -> bool {
-    state.run.status == Status::Paused && wanted(state.service.happened(state.run.effect()))
+fn paused_after(state: &State, matches: fn(u8) -> bool) -> bool {
+    state.run.status == Status::Paused && matches(state.service.happened(state.run.effect()))
 }
 
-fn was_directed(state: &State) -> bool {
-    state.directed.iter().any(|times| *times > 0)
+fn was_retried_by_person(state: &State) -> bool {
+    state.person_retries.iter().any(|times| *times > 0)
 }
 
 fn answer_of(state: &State, decider: Decider) -> Option<Decision> {

@@ -104,9 +104,9 @@ fn properties_over<C: Explorable>(variant: &Variant<C>, configs: &[CheckResult])
     all.into_iter().map(|each| (each.name, each.expectation)).map(property).collect()
 }
 
-/// Something that happens during a run of the program.
+/// An event that [`run`] reports.
 #[derive(Clone, Copy, Debug)]
-pub enum Note<'a> {
+pub enum CheckEvent<'a> {
     Progress(Progress),
     Checked(&'a CheckResult),
 }
@@ -115,15 +115,16 @@ pub enum Note<'a> {
 pub(crate) fn run<C: Explorable>(
     variant: &Variant<C>,
     experiments: &[Experiment<C>],
-    on_note: &mut dyn FnMut(Note<'_>),
+    on_event: &mut dyn FnMut(CheckEvent<'_>),
 ) -> Report {
     let configs = variant.configs.iter().map(|config| {
-        let checked = check(config, &mut |progress| on_note(Note::Progress(progress)));
-        on_note(Note::Checked(&checked));
+        let checked = check(config, &mut |progress| on_event(CheckEvent::Progress(progress)));
+        on_event(CheckEvent::Checked(&checked));
         checked
     });
     let configs = configs.collect();
-    let mutant = |experiment| check_mutant(experiment, &mut |progress| on_note(Note::Progress(progress)));
+    let mutant =
+        |experiment| check_mutant(experiment, &mut |progress| on_event(CheckEvent::Progress(progress)));
     let mutants = experiments.iter().map(mutant).collect();
     Report::new(variant, configs, mutants)
 }
@@ -133,7 +134,7 @@ pub(crate) fn check_mutant<C: Explorable>(
     experiment: &Experiment<C>,
     on_progress: &mut dyn FnMut(Progress),
 ) -> MutantReport {
-    let whole = check(&experiment.config, on_progress);
+    let unmutated = check(&experiment.config, on_progress);
     let mutated = check(&experiment.mutated, on_progress);
     let is_expected = |violation: &&Violation| violation.property == experiment.expected;
     let expected = mutated.violations.iter().find(is_expected);
@@ -146,7 +147,7 @@ pub(crate) fn check_mutant<C: Explorable>(
         caught_by: caught.map(|violation| violation.property),
         trace_len: trace.len(),
         trace,
-        holds_with_the_rule: whole.violations.is_empty(),
+        holds_with_the_rule: unmutated.violations.is_empty(),
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn actions(state: &State, actions: &mut Vec<Action>) {
 }
 
 pub(crate) fn send(state: &mut State, worker: Worker) {
-    state.service.put(Request { fence: worker.fence, key: worker.key, accepted: false });
+    state.service.add_request(Request { fence: worker.fence, key: worker.key, accepted: false });
 }
 
 /// Whether the service has carried out everything it accepted from earlier holders.
@@ -31,13 +31,13 @@ pub(crate) fn deliver(config: &Config, state: &mut State, request: Request) {
     state.service.remove(request);
     let is_look_up = config.class(request.key.effect().step()) == Class::LookUp;
     if !is_look_up || request.accepted {
-        carry_out(config, &mut state.service, request);
+        execute(config, &mut state.service, request);
         answer(state, request, Answer::Done);
     } else if request.fence < state.service.revoked_below {
         reject(state, request);
     } else {
         let accepted = true;
-        state.service.put(Request { accepted, ..request });
+        state.service.add_request(Request { accepted, ..request });
     }
 }
 
@@ -57,15 +57,15 @@ fn reject(state: &mut State, request: Request) {
     }
 }
 
-fn carry_out(config: &Config, service: &mut Service, request: Request) {
-    if happens(config, service, request) {
+fn execute(config: &Config, service: &mut Service, request: Request) {
+    if has_effect(config, service, request) {
         service.happened[request.key.effect().index()] += 1;
     }
     service.keys_seen |= request.key.bit();
 }
 
 /// Whether the request has an effect. To its sender, a repetition looks successful.
-fn happens(config: &Config, service: &Service, request: Request) -> bool {
+fn has_effect(config: &Config, service: &Service, request: Request) -> bool {
     match config.class(request.key.effect().step()) {
         Class::ReadOnly => false,
         Class::NativeKey => service.keys_seen & request.key.bit() == 0,

@@ -194,7 +194,7 @@ impl Queue {
         let messages = self.messages;
         (0..MESSAGES_MAX).map(Handle).filter(move |handle| messages & handle.bit() != 0)
     }
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn has_capacity(&self) -> bool {
         self.handles().count() < usize::from(MESSAGES_MAX)
     }
     pub(crate) fn is_empty(&self) -> bool {
@@ -294,8 +294,8 @@ impl Worker {
     }
     /// Whether the worker continues as the holder of the step, rightly or not.
     pub(crate) fn is_holder(self) -> bool {
-        let will_go_on = !self.reply_lost || self.current;
-        will_go_on && !matches!(self.stage, Stage::Idle | Stage::Loaded(_) | Stage::Deleting)
+        let continues = !self.reply_lost || self.current;
+        continues && !matches!(self.stage, Stage::Idle | Stage::Loaded(_) | Stage::Deleting)
     }
 }
 
@@ -326,10 +326,10 @@ impl Service {
     pub(crate) fn requests(&self) -> impl Iterator<Item = Request> + '_ {
         self.requests.iter().flatten().copied()
     }
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn has_capacity(&self) -> bool {
         self.requests().count() < REQUESTS_MAX
     }
-    pub(crate) fn put(&mut self, request: Request) {
+    pub(crate) fn add_request(&mut self, request: Request) {
         if let Some(slot) = self.requests.iter_mut().find(|slot| slot.is_none()) {
             *slot = Some(request);
         }
@@ -355,7 +355,7 @@ pub(crate) enum Decider {
 impl Decider {
     pub(crate) const ALL: [Self; 2] = [Self::Approver, Self::Timer];
 
-    pub(crate) const fn wants(self) -> Decision {
+    pub(crate) const fn decision(self) -> Decision {
         match self {
             Self::Approver => Decision::Approved,
             Self::Timer => Decision::TimedOut,
@@ -396,7 +396,7 @@ pub(crate) struct State {
     pub(crate) operator: Operator,
     pub(crate) left: Budget,
     /// Only for the properties: how often a person decided to retry each effect.
-    pub(crate) directed: [u8; EFFECTS],
+    pub(crate) person_retries: [u8; EFFECTS],
     /// Only for the properties: a step that had ended has ended again.
     pub(crate) ended_again: bool,
 }
@@ -419,7 +419,7 @@ impl State {
             deciders: [DeciderState::Idle; 2],
             operator: Operator::Idle,
             left: config.budget,
-            directed: [0; EFFECTS],
+            person_retries: [0; EFFECTS],
             ended_again: false,
         };
         if state.run.has_work() {

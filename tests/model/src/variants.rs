@@ -69,7 +69,7 @@ pub(crate) fn ci_variant() -> Variant<Config> {
 /// The CI configurations, and others with more faults at once or longer runs.
 pub(crate) fn long_variant() -> Variant<Config> {
     let timed_out = Budget { time_outs: 1, ..TWO_CRASHES_AND_FREEZE };
-    let directed = Budget { directives: 1, ..TWO_CRASHES };
+    let one_directive = Budget { directives: 1, ..TWO_CRASHES };
     let reply_lost = Budget { lost_replies: 1, ..TWO_CRASHES };
     let three_crashes = Budget { crashes: 3, refusals: 1, ..TWO_CRASHES_AND_FREEZE };
     let mut configs = ci_variant().configs;
@@ -79,7 +79,7 @@ pub(crate) fn long_variant() -> Variant<Config> {
             "three steps",
             3,
             &[NATIVE_KEY, LOOK_UP, OPAQUE],
-            Budget { early_expiries: 1, ..directed },
+            Budget { early_expiries: 1, ..one_directive },
         ),
         Config::new(
             "two steps, time-out",
@@ -87,7 +87,8 @@ pub(crate) fn long_variant() -> Variant<Config> {
             &[LOOK_UP, NATIVE_KEY],
             Budget { lost_replies: 1, ..timed_out },
         ),
-        Config::new("effect, wait, effect", 3, &[NATIVE_KEY, Step::Wait, OPAQUE], directed).with_cancel(),
+        Config::new("effect, wait, effect", 3, &[NATIVE_KEY, Step::Wait, OPAQUE], one_directive)
+            .with_cancel(),
         Config::new("decisions, lost reply", 3, &[READ, Step::Wait, NATIVE_KEY], reply_lost).with_cancel(),
         Config::new("four workers", 4, &[LOOK_UP], timed_out).with_cancel(),
         Config::new("two person decisions", 3, &[OPAQUE], Budget { directives: 2, ..timed_out })

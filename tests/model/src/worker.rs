@@ -24,7 +24,7 @@ pub(crate) fn actions(config: &Config, state: &State, index: usize, actions: &mu
         Stage::Revoking => actions.push(Action::Revoke(index)),
         Stage::Draining if service::is_drained(state, worker) => actions.push(Action::Drain(index)),
         Stage::LookingUp => actions.push(Action::LookUp(index)),
-        Stage::Performing if state.service.has_room() => actions.push(Action::Perform(index)),
+        Stage::Performing if state.service.has_capacity() => actions.push(Action::Perform(index)),
         Stage::Awaiting if state.left.time_outs > 0 => actions.push(Action::TimeOut(index)),
         Stage::Committing(answer) => commit_actions(state, index, answer, actions),
         Stage::Deleting => actions.push(Action::Delete(index)),
@@ -42,8 +42,8 @@ fn receive_actions(config: &Config, state: &State, index: usize, actions: &mut V
     if let Some(handle) = state.queue.handles().find(|handle| !held(handle)) {
         actions.push(Action::Receive(index, handle));
     }
-    let again = state.queue.handles().filter(held);
-    actions.extend(again.map(|handle| Action::Redeliver(index, handle)));
+    let redelivered = state.queue.handles().filter(held);
+    actions.extend(redelivered.map(|handle| Action::Redeliver(index, handle)));
 }
 
 fn claim_actions(state: &State, index: usize, actions: &mut Vec<Action>) {
@@ -89,18 +89,18 @@ pub(crate) fn claim(config: &Config, state: &mut State, index: usize, reply: Rep
         state.workers[index] = Worker::IDLE;
         return;
     }
-    write(state, index, reply, |state| carry_out(config, state, worker));
+    write(state, index, reply, |state| execute_plan(config, state, worker));
 }
 
-fn carry_out(config: &Config, state: &mut State, worker: Worker) -> Worker {
+fn execute_plan(config: &Config, state: &mut State, worker: Worker) -> Worker {
     match worker.stage {
         Stage::Loaded(Plan::Perform) => claim_step(config, state, worker.message, Stage::Performing),
-        Stage::Loaded(Plan::LookUp) => claim_step(config, state, worker.message, first_of_look_up(config)),
+        Stage::Loaded(Plan::LookUp) => claim_step(config, state, worker.message, first_look_up_stage(config)),
         Stage::Loaded(Plan::Pause) => {
             let key = ledger::next_key(config, state);
-            after(ledger::pause(state, key), state, worker)
+            worker_after(ledger::pause(state, key), state, worker)
         }
-        Stage::Loaded(Plan::Cancel) => after(ledger::cancel_at_once(state), state, worker),
+        Stage::Loaded(Plan::Cancel) => worker_after(ledger::cancel_at_once(state), state, worker),
         Stage::Loaded(Plan::Leave | Plan::Nothing)
         | Stage::Idle
         | Stage::Revoking
@@ -115,10 +115,10 @@ fn carry_out(config: &Config, state: &mut State, worker: Worker) -> Worker {
 
 fn claim_step(config: &Config, state: &mut State, message: Handle, first: Stage) -> Worker {
     let key = ledger::claim(config, state);
-    Worker { stage: first, ..holding(state, message, key) }
+    Worker { stage: first, ..claimed_worker(state, message, key) }
 }
 
-fn first_of_look_up(config: &Config) -> Stage {
+fn first_look_up_stage(config: &Config) -> Stage {
     if config.has(Mutant::LookUpWithoutRevoke) { Stage::Draining } else { Stage::Revoking }
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn commit(
     }
     write(state, index, reply, |state| {
         let next = commit_answer(config, state, worker, continuation);
-        after(next, state, worker)
+        worker_after(next, state, worker)
     });
 }
 
@@ -158,15 +158,15 @@ fn commit_answer(config: &Config, state: &mut State, worker: Worker, continuatio
     }
 }
 
-fn after(next: Next, state: &State, worker: Worker) -> Worker {
+fn worker_after(next: Next, state: &State, worker: Worker) -> Worker {
     match next {
-        Next::Claimed(key) => holding(state, worker.message, key),
+        Next::Claimed(key) => claimed_worker(state, worker.message, key),
         Next::Retry => Worker::IDLE,
         Next::Delete => Worker::deleting(worker.message),
     }
 }
 
-fn holding(state: &State, message: Handle, key: Key) -> Worker {
+fn claimed_worker(state: &State, message: Handle, key: Key) -> Worker {
     Worker { stage: Stage::Performing, message, fence: state.run.fence, key, ..Worker::IDLE }
 }
 

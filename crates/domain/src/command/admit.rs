@@ -1,7 +1,7 @@
 //! Admit: a trigger becomes a run, and its whole plan is fixed.
 
 use crate::digest::Digest;
-use crate::draft::{Decision, Draft, Stamp};
+use crate::draft::{Decision, DecisionContext, Draft};
 use crate::event::EventBody;
 use crate::id::{Fence, PersonId, RunId, RunKey, StepSeq, TenantId, Version, WorkspaceId};
 use crate::key::IdempotencyKey;
@@ -9,7 +9,7 @@ use crate::machine::RunStatus;
 use crate::participant::{self, Participants};
 use crate::payload::Fingerprint;
 use crate::plan::Plan;
-use crate::record::{ActedSteps, Effects, Live, RunRecord, Trigger};
+use crate::record::{ActedSteps, Effects, RunRecord, StepState, Trigger};
 use crate::record_name::RecordName;
 use crate::trace::TraceContext;
 
@@ -38,10 +38,10 @@ pub struct Admit {
 
 /// The first commit of a run. Only the ledger can refuse it, if the run exists.
 #[expect(clippy::needless_pass_by_value, reason = "commands are passed by value")]
-pub fn admit(command: Admit, plan: &Plan, stamp: Stamp) -> Decision {
-    let record = first_record(&command, plan, &stamp);
+pub fn admit(command: Admit, plan: &Plan, context: DecisionContext) -> Decision {
+    let record = first_record(&command, plan, &context);
     let trigger = record.trigger.clone();
-    let mut draft = Draft::first(record, plan, stamp);
+    let mut draft = Draft::first(record, plan, context);
     draft.record_event(EventBody::RunAdmitted {
         workflow: plan.workflow.clone(),
         version: plan.version,
@@ -52,7 +52,7 @@ pub fn admit(command: Admit, plan: &Plan, stamp: Stamp) -> Decision {
     draft.close()
 }
 
-fn first_record(command: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
+fn first_record(command: &Admit, plan: &Plan, context: &DecisionContext) -> RunRecord {
     RunRecord {
         key: RunKey { tenant: command.tenant.clone(), run: RunId::derive(&command.tenant, &command.key) },
         workspace: command.workspace.clone(),
@@ -65,19 +65,19 @@ fn first_record(command: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
             reference: command.key.clone(),
             input: command.input.sha256,
             record: command.record.clone(),
-            requester: participant::user(&stamp.by),
+            requester: participant::user(&context.by),
             applied_by: command.applied_by.clone(),
             shaped_by: command.shaped_by.clone(),
         },
         trace: command.trace,
         status: RunStatus::Queued,
         version: Version(0),
-        op: stamp.op.clone(),
+        op: context.op.clone(),
         events: 0,
         head: Digest::ZERO,
         fence: Fence(0),
         at: StepSeq(0),
-        live: Live::FRESH,
+        step_state: StepState::FRESH,
         cancel: None,
         pause: None,
         rollback: None,
@@ -90,7 +90,7 @@ fn first_record(command: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
         acted: ActedSteps::default(),
         effects: Effects::default(),
         cost_microusd: 0,
-        created_at: stamp.now,
+        created_at: context.now,
         completed_at: None,
         due_at: None,
     }

@@ -7,11 +7,11 @@
 use crate::draft::Draft;
 use crate::event::EventBody;
 use crate::machine::RunStatus;
-use crate::record::{Live, OperatorRequest};
+use crate::record::{OperatorRequest, StepState};
 use crate::refusal::Refusal;
 
 use super::Command;
-use super::ending::{self, Advanced};
+use super::ending::{self, AfterStep};
 
 /// Stops the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Cancel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelResult {
     /// The run stopped.
-    Now(Advanced),
+    Stopped(AfterStep),
     /// The request is stored; the run stops after its current step.
     Requested,
     /// The run was stopped, or asked to stop, before; nothing changed.
@@ -44,16 +44,16 @@ impl Command for Cancel {
             return Ok(CancelResult::AlreadyRequested);
         }
         draft.ensure_active()?;
-        match (&draft.record.live, draft.record.status) {
+        match (&draft.record.step_state, draft.record.status) {
             // A rollback is completed, even while its next action waits for approval.
-            (_, status) if draft.record.is_undoing() && status != RunStatus::Paused => {
+            (_, status) if draft.record.is_rolling_back() && status != RunStatus::Paused => {
                 Ok(CancelResult::RollingBack)
             }
             // A user who cancels a paused run has seen its open effect and accepts the unknown outcome.
-            (_, RunStatus::Paused) => ending::cancel_run(draft, self.reason).map(CancelResult::Now),
+            (_, RunStatus::Paused) => ending::cancel_run(draft, self.reason).map(CancelResult::Stopped),
             // The outcome of an interrupted effect that can be retried is resolved before the run stops.
-            (Live::Running(_) | Live::Retrying { open: Some(_), .. }, _) => Ok(self.request(draft)),
-            _ => ending::cancel_run(draft, self.reason).map(CancelResult::Now),
+            (StepState::Running(_) | StepState::Retrying { open: Some(_), .. }, _) => Ok(self.request(draft)),
+            _ => ending::cancel_run(draft, self.reason).map(CancelResult::Stopped),
         }
     }
 }
@@ -61,9 +61,9 @@ impl Command for Cancel {
 impl Cancel {
     fn request(self, draft: &mut Draft<'_>) -> CancelResult {
         draft.record.cancel = Some(OperatorRequest {
-            by: draft.stamp.by.id.clone(),
+            by: draft.context.by.id.clone(),
             reason: self.reason.clone(),
-            at: draft.stamp.now,
+            at: draft.context.now,
         });
         draft.record_event(EventBody::CancelRequested { reason: self.reason });
         CancelResult::Requested
@@ -83,10 +83,11 @@ impl Command for BackOut {
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<Option<CancelResult>, Refusal> {
         draft.ensure_active()?;
-        let rolls_back = draft.record.is_undoing() && draft.record.status != RunStatus::Paused;
-        let resolves = rolls_back || matches!(draft.record.live, Live::Running(_) | Live::Retrying { .. });
+        let rolls_back = draft.record.is_rolling_back() && draft.record.status != RunStatus::Paused;
+        let resolves = rolls_back
+            || matches!(draft.record.step_state, StepState::Running(_) | StepState::Retrying { .. });
         // Only a user who has seen an effect with an unknown outcome may give up on it.
-        if draft.record.live.leaves_unknown() && !resolves {
+        if draft.record.step_state.leaves_unknown() && !resolves {
             return Ok(None);
         }
         Cancel { reason: self.reason }.decide(draft).map(Some)

@@ -5,21 +5,24 @@
 //! class allows, and the intent of another run is left alone.
 
 use crate::draft::{Draft, ReceiptChange};
-use crate::effect::{Action, EffectClass};
+use crate::effect::{Action, EffectClass, KEY_RETENTION_MARGIN};
 use crate::event::{EventBody, ReceiptRef};
 use crate::failure::{self, Failure};
 use crate::id::{ApprovalId, Fence, PersonId, WorkerId};
 use crate::machine::{RunMove, RunStatus, StepMove};
 use crate::plan::Work;
 use crate::receipt::{Receipt, ReceiptState};
-use crate::record::{Intent, Lease, Live};
+use crate::record::{Intent, Lease, StepState};
 use crate::refusal::{Code, Refusal};
 use crate::time::{Millis, Timestamp};
 
-use super::ending::{self, Advanced, Success};
+use super::ending::{self, AfterStep, Success};
 use super::govern::{self, Assessment, Authority, Authorization};
 use super::retry::{self, Postponed, RetryResult};
 use super::{Command, fail};
+
+/// How much the clocks of two workers may differ when the age of an idempotency key is computed.
+const CLOCK_SKEW_MAX: Millis = Millis::mins(5);
 
 /// Leases the current step.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +52,7 @@ pub enum ClaimResult {
     Granted(Box<Grant>),
     /// The step ended or paused without work: its result exists, the run was canceled, or the outcome of an earlier
     /// attempt is unknown.
-    Resolved(Advanced),
+    Resolved(AfterStep),
     /// The action needs an approval first.
     AwaitingApproval,
     /// Another run is performing the same effect. The step is scheduled again, unless its attempts are exhausted.
@@ -86,11 +89,11 @@ impl Command for Claim {
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<ClaimResult, Refusal> {
         draft.ensure_active()?;
-        let before = claimable(draft)?;
+        let before = prior_attempt(draft)?;
         let prior = PriorEffect::of(draft, &self, &before);
         // Nothing is intended yet, so a request to cancel takes effect here.
         if let (Some(request), false, PriorEffect::Clear { .. }) =
-            (draft.record.cancel.clone(), draft.record.is_undoing(), &prior)
+            (draft.record.cancel.clone(), draft.record.is_rolling_back(), &prior)
         {
             return ending::cancel_run(draft, request.reason).map(ClaimResult::Resolved);
         }
@@ -115,20 +118,20 @@ pub(super) struct PriorAttempt {
 }
 
 /// The state that earlier attempts left, if the step can be claimed now.
-fn claimable(draft: &Draft<'_>) -> Result<PriorAttempt, Refusal> {
+fn prior_attempt(draft: &Draft<'_>) -> Result<PriorAttempt, Refusal> {
     let record = &draft.record;
-    match &record.live {
+    match &record.step_state {
         _ if record.status == RunStatus::Paused => Err(Refusal::Paused { run: record.key.clone() }),
-        _ if !record.is_undoing() && !matches!(draft.step()?.work, Work::Call(_)) => {
+        _ if !record.is_rolling_back() && !matches!(draft.step()?.work, Work::Call(_)) => {
             Err(Refusal::WrongState { expected: "a call" })
         }
-        Live::Ready { attempt, authorised, approved } => Ok(PriorAttempt {
+        StepState::Ready { attempt, authorised, approved } => Ok(PriorAttempt {
             attempt: *attempt,
             open: authorised.clone(),
             authorised: authorised.is_some(),
             approved: approved.clone(),
         }),
-        Live::Retrying { attempt, not_before, open, approved, .. } if *not_before <= draft.now() => {
+        StepState::Retrying { attempt, not_before, open, approved, .. } if *not_before <= draft.now() => {
             Ok(PriorAttempt {
                 attempt: *attempt,
                 open: open.clone(),
@@ -136,12 +139,14 @@ fn claimable(draft: &Draft<'_>) -> Result<PriorAttempt, Refusal> {
                 approved: approved.clone(),
             })
         }
-        Live::Retrying { not_before, .. } => Err(Refusal::NotBefore { at: *not_before }),
-        Live::Running(lease) => Err(Refusal::LeaseHeld { owner: lease.owner.clone(), until: lease.until }),
-        Live::Unresolved { .. }
-        | Live::WaitingEvent { .. }
-        | Live::WaitingApproval { .. }
-        | Live::Ended { .. } => Err(Refusal::WrongState { expected: "a step that can be claimed" }),
+        StepState::Retrying { not_before, .. } => Err(Refusal::NotBefore { at: *not_before }),
+        StepState::Running(lease) => {
+            Err(Refusal::LeaseHeld { owner: lease.owner.clone(), until: lease.until })
+        }
+        StepState::Unresolved { .. }
+        | StepState::WaitingEvent { .. }
+        | StepState::WaitingApproval { .. }
+        | StepState::Ended { .. } => Err(Refusal::WrongState { expected: "a step that can be claimed" }),
     }
 }
 
@@ -159,7 +164,7 @@ pub(super) enum PriorEffect {
     /// The effect happened.
     Done(Box<Receipt>),
     /// Another run is performing an action under this key.
-    Elsewhere(Failure),
+    InFlight(Failure),
     /// Another run ended with an unknown outcome, and only an operator can decide.
     Abandoned(Failure),
     /// The key names another action, which was performed.
@@ -169,14 +174,14 @@ pub(super) enum PriorEffect {
 impl PriorEffect {
     pub(super) fn of(draft: &Draft<'_>, claim: &Claim, before: &PriorAttempt) -> Self {
         let prior = match &before.open {
-            Some(open) => after_intent(draft, claim, open),
-            None => first_intent(draft, claim),
+            Some(open) => effect_of_open_intent(draft, claim, open),
+            None => effect_of_receipt(draft, claim),
         };
         match prior {
             // An operator has seen the evidence and authorized another attempt. That covers only the action the operator
             // saw: if the step proposes another action now, the operator decides again. It does not cover effects that
             // other runs performed or are performing under the key.
-            Self::Unknown(failure) if before.authorised => match first_intent(draft, claim) {
+            Self::Unknown(failure) if before.authorised => match effect_of_receipt(draft, claim) {
                 Self::Unknown(_) if is_same_action(claim) => Self::Interrupted(AttemptMode::Repeat),
                 Self::Unknown(_) => Self::Unknown(failure),
                 Self::Abandoned(_) if matches_authorisation(claim, before) => {
@@ -214,8 +219,8 @@ fn foreign_intent(action: &Action) -> Intent {
     Intent { foreign: true, ..intent_of(action) }
 }
 
-/// The step has no open intent of its own.
-fn first_intent(draft: &Draft<'_>, claim: &Claim) -> PriorEffect {
+/// What the receipt under the key means for a step without an open intent.
+fn effect_of_receipt(draft: &Draft<'_>, claim: &Claim) -> PriorEffect {
     let Some(receipt) = claim.receipt.as_ref().filter(|_| claim.action.class.has_effect()) else {
         return PriorEffect::Clear { replaces: None };
     };
@@ -228,53 +233,60 @@ fn first_intent(draft: &Draft<'_>, claim: &Claim) -> PriorEffect {
         ReceiptState::Done { .. } => PriorEffect::Done(Box::new(receipt.clone())),
         ReceiptState::Failed { .. } => PriorEffect::Clear { replaces: Some(receipt.revision) },
         // The record has no open intent, so this receipt is not from a known attempt.
-        ReceiptState::Intent if receipt.is_of(&record.key.run, record.at, record.is_undoing()) => {
-            PriorEffect::Unknown(changed())
+        ReceiptState::Intent if receipt.is_for_step(&record.key.run, record.at, record.is_rolling_back()) => {
+            PriorEffect::Unknown(action_changed())
         }
         ReceiptState::Intent if claim.abandoned => PriorEffect::Abandoned(Failure::new(
             failure::OUTCOME_UNKNOWN,
             format!("run {} ended, and the outcome of {} is unknown", receipt.run, receipt.key),
         )),
-        ReceiptState::Intent => PriorEffect::Elsewhere(Failure::new(
+        ReceiptState::Intent => PriorEffect::InFlight(Failure::new(
             failure::KEY_IN_FLIGHT,
             format!("run {} is performing {}", receipt.run, receipt.key),
         )),
     }
 }
 
-/// An earlier attempt intended `open`, and its outcome is unknown.
-fn after_intent(draft: &Draft<'_>, claim: &Claim, open: &Intent) -> PriorEffect {
+/// What the receipt means for a step whose earlier attempt left the intent `open`.
+fn effect_of_open_intent(draft: &Draft<'_>, claim: &Claim, open: &Intent) -> PriorEffect {
     let action = &claim.action;
     let record = &draft.record;
-    let receipt = claim.receipt.as_ref().filter(|r| r.is_of(&record.key.run, record.at, record.is_undoing()));
+    let receipt = claim
+        .receipt
+        .as_ref()
+        .filter(|r| r.is_for_step(&record.key.run, record.at, record.is_rolling_back()));
     match receipt {
         // The step must still propose the same action; otherwise the receipt says nothing about the proposed one.
         Some(receipt) if open.key == action.key && open.action == action.hash() => match &receipt.state {
             ReceiptState::Done { .. } => PriorEffect::Done(Box::new(receipt.clone())),
             ReceiptState::Failed { .. } => PriorEffect::Clear { replaces: Some(receipt.revision) },
-            ReceiptState::Intent => interrupted(action, receipt, draft.now()),
+            ReceiptState::Intent => resolve_interrupted(action, receipt, draft.now()),
         },
-        Some(_) | None => PriorEffect::Unknown(changed()),
+        Some(_) | None => PriorEffect::Unknown(action_changed()),
     }
 }
 
-fn changed() -> Failure {
+fn action_changed() -> Failure {
     Failure::new(
         failure::OUTCOME_UNKNOWN,
         "the step proposes another action than the one that was interrupted",
     )
 }
 
-fn interrupted(action: &Action, receipt: &Receipt, now: Timestamp) -> PriorEffect {
+fn resolve_interrupted(action: &Action, receipt: &Receipt, now: Timestamp) -> PriorEffect {
     match action.class {
         EffectClass::Pure | EffectClass::ReadOnly | EffectClass::CompareAndSet => {
             PriorEffect::Interrupted(AttemptMode::Repeat)
         }
         EffectClass::NativeKey => match action.key_retention {
-            Some(retention) if now - receipt.intended_at > retention => PriorEffect::Unknown(Failure::new(
-                Code::IdempotencyExpired.as_str(),
-                format!("the external system remembers keys for {retention}, and the attempt is older"),
-            )),
+            Some(retention) if !is_certainly_remembered(receipt.intended_at, now, retention) => {
+                PriorEffect::Unknown(Failure::new(
+                    Code::IdempotencyExpired.as_str(),
+                    format!(
+                        "the external system remembers keys for {retention}, and may have forgotten this one"
+                    ),
+                ))
+            }
             Some(_) | None => PriorEffect::Interrupted(AttemptMode::Repeat),
         },
         EffectClass::LookUp => PriorEffect::Interrupted(AttemptMode::LookUp),
@@ -286,6 +298,13 @@ fn interrupted(action: &Action, receipt: &Receipt, now: Timestamp) -> PriorEffec
             ),
         )),
     }
+}
+
+/// Whether a request that is sent now arrives before the external system forgets the key of an attempt at `intended_at`.
+/// That time may come from the clock of another worker, and a request may be sent long after the decision.
+fn is_certainly_remembered(intended_at: Timestamp, now: Timestamp, retention: Millis) -> bool {
+    let age = (now - intended_at).0.saturating_add(KEY_RETENTION_MARGIN.0);
+    intended_at <= now + CLOCK_SKEW_MAX && age <= retention.0
 }
 
 /// Grants a lease, or ends the step, as `prior` decides.
@@ -300,12 +319,12 @@ pub(super) fn grant(
             if let Some(denied) = govern::deny_read(draft, claim)? {
                 return Ok(denied);
             }
-            let lease = hold(draft, claim, before)?;
+            let lease = acquire_lease(draft, claim, before)?;
             Ok(claim_granted(&lease, AttemptMode::Fresh, None))
         }
         PriorEffect::Clear { replaces } => match govern::authorise(draft, claim, before)? {
             Authority::Granted(authorization) => {
-                intend(draft, claim, before, authorization, (AttemptMode::Fresh, replaces))
+                write_intent(draft, claim, before, authorization, (AttemptMode::Fresh, replaces))
             }
             Authority::Withheld(claimed) => Ok(claimed),
         },
@@ -314,16 +333,16 @@ pub(super) fn grant(
         {
             Authority::Granted(authorization) => {
                 let replaces = claim.receipt.as_ref().map(|receipt| receipt.revision);
-                intend(draft, claim, before, authorization, (mode, replaces))
+                write_intent(draft, claim, before, authorization, (mode, replaces))
             }
             Authority::Withheld(claimed) => Ok(claimed),
         },
-        PriorEffect::Interrupted(mode) => again(draft, claim, before, mode),
+        PriorEffect::Interrupted(mode) => continue_intent(draft, claim, before, mode),
         PriorEffect::Done(receipt) => {
             govern::withdraw_live(draft, "the effect has already happened")?;
-            reuse(draft, *receipt).map(ClaimResult::Resolved)
+            reuse_result(draft, *receipt).map(ClaimResult::Resolved)
         }
-        PriorEffect::Elsewhere(failure) => defer(draft, before, failure),
+        PriorEffect::InFlight(failure) => defer(draft, before, failure),
         PriorEffect::Conflict(failure) => ending::fail_step(draft, failure).map(ClaimResult::Resolved),
         PriorEffect::Unknown(failure) => {
             depend_on_receipt(draft, claim);
@@ -348,7 +367,7 @@ fn claim_granted(lease: &Lease, mode: AttemptMode, receipt: Option<Receipt>) -> 
     ClaimResult::Granted(Box::new(Grant { fence: lease.fence, mode, until: lease.until, receipt }))
 }
 
-fn hold(draft: &mut Draft<'_>, claim: &Claim, before: &PriorAttempt) -> Result<Lease, Refusal> {
+fn acquire_lease(draft: &mut Draft<'_>, claim: &Claim, before: &PriorAttempt) -> Result<Lease, Refusal> {
     draft.record.fence = draft.record.fence.next();
     let lease = Lease {
         owner: claim.owner.clone(),
@@ -356,17 +375,17 @@ fn hold(draft: &mut Draft<'_>, claim: &Claim, before: &PriorAttempt) -> Result<L
         attempt: before.attempt,
         since: draft.now(),
         until: draft.now() + claim.lease,
-        op: draft.stamp.op.clone(),
+        op: draft.context.op.clone(),
         intent: claim.action.class.has_effect().then(|| intent_of(&claim.action)),
         approved: before.approved.clone(),
     };
-    draft.move_step(StepMove::Claim, Live::Running(lease.clone()))?;
+    draft.move_step(StepMove::Claim, StepState::Running(lease.clone()))?;
     draft.move_run(RunMove::Claim)?;
     Ok(lease)
 }
 
 /// Writes the intent, with the verdict and the approval that allow the effect, before the effect.
-fn intend(
+fn write_intent(
     draft: &mut Draft<'_>,
     claim: &Claim,
     before: &PriorAttempt,
@@ -375,7 +394,7 @@ fn intend(
 ) -> Result<ClaimResult, Refusal> {
     let Authorization { assessment, approved } = authorization;
     let approval = approved.clone();
-    let lease = hold(draft, claim, &PriorAttempt { approved, ..before.clone() })?;
+    let lease = acquire_lease(draft, claim, &PriorAttempt { approved, ..before.clone() })?;
     let action = &claim.action;
     let receipt = Receipt {
         tenant: draft.record.key.tenant.clone(),
@@ -383,7 +402,7 @@ fn intend(
         run: draft.record.key.run.clone(),
         step: draft.step()?.id.clone(),
         seq: draft.record.at,
-        undo: draft.record.is_undoing(),
+        undo: draft.record.is_rolling_back(),
         fence: lease.fence,
         action: action.hash(),
         class: action.class,
@@ -413,7 +432,7 @@ fn intend(
 
 /// Continues an open intent under its original verdict and approval. If they no longer hold, an operator decides: the
 /// interrupted attempt may have done nothing, and then this attempt would be the first effect.
-fn again(
+fn continue_intent(
     draft: &mut Draft<'_>,
     claim: &Claim,
     before: &PriorAttempt,
@@ -422,11 +441,11 @@ fn again(
     let Some(intended) = &claim.receipt else {
         return Err(Refusal::NoVerdict { action: claim.action.hash() });
     };
-    if let Some(why) = govern::no_longer_allowed(draft, claim, before)? {
+    if let Some(why) = govern::repeat_denial(draft, claim, before)? {
         let failure = Failure::new(failure::OUTCOME_UNKNOWN, why);
         return ending::pause_unresolved(draft, failure).map(ClaimResult::Resolved);
     }
-    let lease = hold(draft, claim, before)?;
+    let lease = acquire_lease(draft, claim, before)?;
     let replaces = Some(intended.revision);
     let revision = intended.revision.saturating_add(1);
     let receipt = Receipt { fence: lease.fence, revision, ..intended.clone() };
@@ -435,9 +454,9 @@ fn again(
 }
 
 /// The effect has happened: the step ends with its result, and performs nothing.
-fn reuse(draft: &mut Draft<'_>, receipt: Receipt) -> Result<Advanced, Refusal> {
+fn reuse_result(draft: &mut Draft<'_>, receipt: Receipt) -> Result<AfterStep, Refusal> {
     let record = &draft.record;
-    let acted = receipt.is_of(&record.key.run, record.at, record.is_undoing());
+    let acted = receipt.is_for_step(&record.key.run, record.at, record.is_rolling_back());
     let ReceiptState::Done { result, fingerprint, .. } = receipt.state else {
         return Err(Refusal::WrongState { expected: "a step whose effect is done" });
     };
@@ -461,9 +480,29 @@ fn reuse(draft: &mut Draft<'_>, receipt: Receipt) -> Result<Advanced, Refusal> {
 fn defer(draft: &mut Draft<'_>, before: &PriorAttempt, failure: Failure) -> Result<ClaimResult, Refusal> {
     let attempt = before.attempt;
     if draft.step()?.retry.is_exhausted_by(attempt) {
-        return fail::exhausted(draft, &failure).map(ClaimResult::Resolved);
+        return fail::fail_exhausted(draft, &failure).map(ClaimResult::Resolved);
     }
     let approved = before.approved.clone();
     let postponed = Postponed { failure, retry_after: None, open: None, approved };
     retry::schedule(draft, attempt, postponed).map(ClaimResult::Deferred)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_is_reused_only_while_it_is_certainly_remembered() {
+        let (now, retention) = (Timestamp(Millis::hours(48).0.cast_signed()), Millis::hours(24));
+        let intended = |age: Millis| now.earlier(age);
+        assert!(is_certainly_remembered(now, now, retention));
+        assert!(is_certainly_remembered(intended(Millis::hours(23)), now, retention));
+        assert!(
+            !is_certainly_remembered(intended(Millis(Millis::hours(24).0 - 60_000)), now, retention),
+            "a call lasts"
+        );
+        // The clock of the first worker was 15 minutes fast, so the key is older than it seems.
+        assert!(!is_certainly_remembered(now + Millis::mins(15), now, retention));
+        assert!(is_certainly_remembered(now + Millis::mins(5), now, retention));
+    }
 }

@@ -7,7 +7,7 @@ use crate::id::StepSeq;
 use crate::machine::{RunMove, RunStatus, StepMove, StepStatus};
 use crate::payload::{Fingerprint, Payload};
 use crate::record::{
-    Charge, Intent, Lease, Live, ModelUsage, OperatorRequest, Rollback, RollbackEnds, StepRecord,
+    Charge, Intent, Lease, ModelUsage, OperatorRequest, Rollback, RollbackEnds, StepRecord, StepState,
 };
 use crate::refusal::Refusal;
 
@@ -15,7 +15,7 @@ use super::govern;
 
 /// The state of the run after a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Advanced {
+pub enum AfterStep {
     /// Another step, or the undo of one, is ready.
     Ready,
     /// The run ended.
@@ -38,13 +38,13 @@ pub(super) struct Success {
 }
 
 /// A tool call, or the undo of one, succeeded.
-pub(super) fn succeed(draft: &mut Draft<'_>, success: Success) -> Result<Advanced, Refusal> {
-    if draft.record.is_undoing() {
-        return rolled_back(draft, success);
+pub(super) fn succeed(draft: &mut Draft<'_>, success: Success) -> Result<AfterStep, Refusal> {
+    if draft.record.is_rolling_back() {
+        return close_undo(draft, success);
     }
     // The result of a call without an effect can be discarded, so a request to cancel takes effect here.
     if let (Some(request), None) = (draft.record.cancel.clone(), &success.receipt) {
-        let number = draft.record.live.attempt();
+        let number = draft.record.step_state.attempt();
         charge(draft, number, Some(Charge { cost_microusd: success.cost_microusd, usage: success.usage }));
         return cancel_run(draft, request.reason);
     }
@@ -71,37 +71,37 @@ pub(super) fn close_step(
     draft: &mut Draft<'_>,
     success: Success,
     body: EventBody,
-) -> Result<Advanced, Refusal> {
+) -> Result<AfterStep, Refusal> {
     let seq = draft.record.at;
     draft.record.rejected = None;
-    draft.move_step(StepMove::Succeed, Live::Ended { status: StepStatus::Succeeded })?;
+    draft.move_step(StepMove::Succeed, StepState::Ended { status: StepStatus::Succeeded })?;
     if success.acted && success.receipt.is_some() {
         draft.record.effects.done += 1;
         draft.record.acted.add(seq);
     }
     draft.record.cost_microusd = draft.record.cost_microusd.saturating_add(success.cost_microusd);
     let last = draft.plan.step(seq.next()).is_none();
-    let undo_it = draft.record.acted.has(seq) && draft.step()?.rollback.is_some();
+    let is_undoable = draft.record.acted.has(seq) && draft.step()?.rollback.is_some();
 
     // The step's event also carries the run's transition, unless a request to cancel decides it.
     match (&draft.record.cancel, last) {
-        (Some(_), _) if undo_it => {}
+        (Some(_), _) if is_undoable => {}
         (_, true) => draft.move_run(RunMove::Complete)?,
         (Some(_), false) => {}
         (None, false) => draft.move_run(RunMove::Continue)?,
     }
     let event = draft.record_event(body);
     draft.steps.push(step_record(draft, seq, event, success));
-    follow(draft, seq, last, undo_it)
+    advance_run(draft, seq, last, is_undoable)
 }
 
 fn step_record(draft: &Draft<'_>, seq: StepSeq, event: u32, success: Success) -> StepRecord {
     StepRecord {
         seq,
-        undo: draft.record.is_undoing(),
-        status: if draft.record.is_undoing() { StepStatus::RolledBack } else { StepStatus::Succeeded },
+        undo: draft.record.is_rolling_back(),
+        status: if draft.record.is_rolling_back() { StepStatus::RolledBack } else { StepStatus::Succeeded },
         event,
-        op: draft.stamp.op.clone(),
+        op: draft.context.op.clone(),
         output: Some(success.output),
         fingerprint: Some(success.fingerprint),
         receipt: success.receipt.map(|receipt| receipt.key),
@@ -110,33 +110,38 @@ fn step_record(draft: &Draft<'_>, seq: StepSeq, event: u32, success: Success) ->
     }
 }
 
-fn follow(draft: &mut Draft<'_>, seq: StepSeq, last: bool, undo_it: bool) -> Result<Advanced, Refusal> {
+fn advance_run(
+    draft: &mut Draft<'_>,
+    seq: StepSeq,
+    last: bool,
+    is_undoable: bool,
+) -> Result<AfterStep, Refusal> {
     match draft.record.cancel.clone() {
         // The effect was already intended when cancel was requested: it is finished, then rolled back.
-        Some(request) if undo_it => {
+        Some(request) if is_undoable => {
             start_rollback(
                 draft,
                 seq,
                 Rollback { floor: seq, reason: request.reason, ends: RollbackEnds::Canceled },
             )?;
-            return Ok(Advanced::Ready);
+            return Ok(AfterStep::Ready);
         }
         Some(request) if !last => {
             draft.record.at = seq.next();
-            draft.record.live = Live::FRESH;
+            draft.record.step_state = StepState::FRESH;
             return cancel_run(draft, request.reason);
         }
         // The last step is done and has no rollback: the request came too late.
         Some(_) | None => {}
     }
     if last {
-        return Ok(Advanced::Ended(draft.record.status));
+        return Ok(AfterStep::Ended(draft.record.status));
     }
     draft.record.at = seq.next();
-    draft.record.live = Live::FRESH;
+    draft.record.step_state = StepState::FRESH;
     match draft.record.pause.clone() {
         Some(request) => pause_run(draft, request),
-        None => Ok(Advanced::Ready),
+        None => Ok(AfterStep::Ready),
     }
 }
 
@@ -147,29 +152,29 @@ pub(super) fn start_rollback(
     rollback: Rollback,
 ) -> Result<(), Refusal> {
     govern::withdraw_live(draft, "the run is rolled back")?;
-    draft.record.effects.unknown += u32::from(draft.record.live.leaves_unknown());
+    draft.record.effects.unknown += u32::from(draft.record.step_state.leaves_unknown());
     draft.move_run(RunMove::RollBack)?;
     draft.record_event(EventBody::RollbackStarted { from, reason: rollback.reason.clone() });
     draft.record.rollback = Some(rollback);
     draft.record.rejected = None;
     draft.record.pause = None;
     draft.record.at = from;
-    draft.record.live = Live::FRESH;
+    draft.record.step_state = StepState::FRESH;
     Ok(())
 }
 
 /// The newest step in `floor..below` that has a rollback and whose effect this run performed. Effects found done are
 /// not undone: another run performed them.
-pub(super) fn undo_before(draft: &Draft<'_>, below: StepSeq, floor: StepSeq) -> Option<StepSeq> {
+pub(super) fn next_undo(draft: &Draft<'_>, below: StepSeq, floor: StepSeq) -> Option<StepSeq> {
     (floor.0..below.0).rev().map(StepSeq).find(|seq| {
         draft.record.acted.has(*seq) && draft.plan.step(*seq).is_some_and(|step| step.rollback.is_some())
     })
 }
 
-fn rolled_back(draft: &mut Draft<'_>, success: Success) -> Result<Advanced, Refusal> {
+fn close_undo(draft: &mut Draft<'_>, success: Success) -> Result<AfterStep, Refusal> {
     let seq = draft.record.at;
     draft.record.rejected = None;
-    draft.move_step(StepMove::Succeed, Live::Ended { status: StepStatus::Succeeded })?;
+    draft.move_step(StepMove::Succeed, StepState::Ended { status: StepStatus::Succeeded })?;
     let to = StepStatus::Succeeded.after(StepMove::RollBack)?;
     draft.record_step_transition(seq, StepStatus::Succeeded, to);
     draft.record.cost_microusd = draft.record.cost_microusd.saturating_add(success.cost_microusd);
@@ -185,18 +190,18 @@ fn rolled_back(draft: &mut Draft<'_>, success: Success) -> Result<Advanced, Refu
     continue_rollback(draft, seq)
 }
 
-fn continue_rollback(draft: &mut Draft<'_>, seq: StepSeq) -> Result<Advanced, Refusal> {
+fn continue_rollback(draft: &mut Draft<'_>, seq: StepSeq) -> Result<AfterStep, Refusal> {
     let Some(rollback) = draft.record.rollback.clone() else {
         return Err(Refusal::NothingToRollBack);
     };
-    match undo_before(draft, seq, rollback.floor) {
+    match next_undo(draft, seq, rollback.floor) {
         Some(before) => {
             draft.move_run(RunMove::Continue)?;
             draft.record.at = before;
-            draft.record.live = Live::FRESH;
+            draft.record.step_state = StepState::FRESH;
             match draft.record.pause.clone() {
                 Some(request) => pause_run(draft, request),
-                None => Ok(Advanced::Ready),
+                None => Ok(AfterStep::Ready),
             }
         }
         None if rollback.ends == RollbackEnds::Failed => end_failed(draft, rollback.reason),
@@ -205,19 +210,19 @@ fn continue_rollback(draft: &mut Draft<'_>, seq: StepSeq) -> Result<Advanced, Re
 }
 
 /// The rollback of a failed run is complete.
-fn end_failed(draft: &mut Draft<'_>, reason: String) -> Result<Advanced, Refusal> {
-    draft.record.live = Live::Ended { status: StepStatus::Succeeded };
+fn end_failed(draft: &mut Draft<'_>, reason: String) -> Result<AfterStep, Refusal> {
+    draft.record.step_state = StepState::Ended { status: StepStatus::Succeeded };
     draft.move_run(RunMove::Fail)?;
     let effects = draft.record.effects;
     draft.record_event(EventBody::RunFailed { reason, effects });
-    Ok(Advanced::Ended(draft.record.status))
+    Ok(AfterStep::Ended(draft.record.status))
 }
 
 /// The current step failed permanently.
-pub(super) fn fail_step(draft: &mut Draft<'_>, failure: Failure) -> Result<Advanced, Refusal> {
-    let number = draft.record.live.attempt();
+pub(super) fn fail_step(draft: &mut Draft<'_>, failure: Failure) -> Result<AfterStep, Refusal> {
+    let number = draft.record.step_state.attempt();
     let body = EventBody::StepFailed { number, failure: failure.clone() };
-    if draft.record.is_undoing() {
+    if draft.record.is_rolling_back() {
         return pause_step(draft, failure, None);
     }
     fail_run(draft, &failure, body)
@@ -225,14 +230,14 @@ pub(super) fn fail_step(draft: &mut Draft<'_>, failure: Failure) -> Result<Advan
 
 /// The current step failed permanently, with `body` as its event. A failed undo pauses the run instead: the effect
 /// remains, and an operator must decide.
-pub(super) fn fail_with(
+pub(super) fn fail_step_with(
     draft: &mut Draft<'_>,
     failure: Failure,
     body: EventBody,
-) -> Result<Advanced, Refusal> {
-    if draft.record.is_undoing() {
+) -> Result<AfterStep, Refusal> {
+    if draft.record.is_rolling_back() {
         draft.record_event(body);
-        let open = draft.record.live.open().cloned();
+        let open = draft.record.step_state.open().cloned();
         return pause_step(draft, failure, open);
     }
     fail_run(draft, &failure, body)
@@ -243,13 +248,13 @@ pub(super) fn fail_run(
     draft: &mut Draft<'_>,
     failure: &Failure,
     body: EventBody,
-) -> Result<Advanced, Refusal> {
+) -> Result<AfterStep, Refusal> {
     let seq = draft.record.at;
     govern::withdraw_live(draft, "the step has failed")?;
-    draft.record.effects.unknown += u32::from(draft.record.live.leaves_unknown());
-    draft.move_step(StepMove::Fail, Live::Ended { status: StepStatus::FailedTerminal })?;
-    let back = undo_before(draft, seq, StepSeq(0));
-    if back.is_none() {
+    draft.record.effects.unknown += u32::from(draft.record.step_state.leaves_unknown());
+    draft.move_step(StepMove::Fail, StepState::Ended { status: StepStatus::FailedTerminal })?;
+    let undo_from = next_undo(draft, seq, StepSeq(0));
+    if undo_from.is_none() {
         draft.move_run(RunMove::Fail)?;
     }
     let event = draft.record_event(body);
@@ -258,61 +263,64 @@ pub(super) fn fail_run(
         undo: false,
         status: StepStatus::FailedTerminal,
         event,
-        op: draft.stamp.op.clone(),
+        op: draft.context.op.clone(),
         output: None,
         fingerprint: None,
         receipt: None,
         cost_microusd: 0,
         usage: None,
     });
-    let Some(from) = back else { return Ok(Advanced::Ended(draft.record.status)) };
+    let Some(from) = undo_from else { return Ok(AfterStep::Ended(draft.record.status)) };
     let reason = format!("{}: {}", failure.code, failure.message);
     start_rollback(draft, from, Rollback { floor: StepSeq(0), reason, ends: RollbackEnds::Failed })?;
-    Ok(Advanced::Ready)
+    Ok(AfterStep::Ready)
 }
 
 /// Stops the run at its current step.
-pub(super) fn cancel_run(draft: &mut Draft<'_>, reason: String) -> Result<Advanced, Refusal> {
+pub(super) fn cancel_run(draft: &mut Draft<'_>, reason: String) -> Result<AfterStep, Refusal> {
     govern::withdraw_live(draft, "the run was canceled")?;
-    draft.record.effects.unknown += u32::from(draft.record.live.leaves_unknown());
-    if draft.record.is_undoing() {
-        draft.record.live = Live::Ended { status: StepStatus::Succeeded };
-    } else if !draft.record.live.status().is_terminal() {
-        draft.move_step(StepMove::Cancel, Live::Ended { status: StepStatus::Canceled })?;
+    draft.record.effects.unknown += u32::from(draft.record.step_state.leaves_unknown());
+    if draft.record.is_rolling_back() {
+        draft.record.step_state = StepState::Ended { status: StepStatus::Succeeded };
+    } else if !draft.record.step_state.status().is_terminal() {
+        draft.move_step(StepMove::Cancel, StepState::Ended { status: StepStatus::Canceled })?;
     }
     draft.move_run(RunMove::Cancel)?;
     let effects = draft.record.effects;
     draft.record_event(EventBody::RunCanceled { reason, effects });
-    Ok(Advanced::Ended(draft.record.status))
+    Ok(AfterStep::Ended(draft.record.status))
 }
 
 /// Pauses the run until an operator decides.
-pub(super) fn pause_run(draft: &mut Draft<'_>, request: OperatorRequest) -> Result<Advanced, Refusal> {
-    match draft.record.live.clone() {
+pub(super) fn pause_run(draft: &mut Draft<'_>, request: OperatorRequest) -> Result<AfterStep, Refusal> {
+    match draft.record.step_state.clone() {
         // A paused run has no open approval; it requests another one when it resumes.
-        Live::WaitingApproval { approval, attempt, open, .. } => {
+        StepState::WaitingApproval { approval, attempt, open, .. } => {
             govern::withdraw(draft, &approval, "the run was paused")?;
-            draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised: open, approved: None })?;
+            draft.move_step(
+                StepMove::Reopen,
+                StepState::Ready { attempt, authorised: open, approved: None },
+            )?;
         }
         // Events that arrive meanwhile are buffered. The wait starts again, with its full timeout, on resume.
-        Live::WaitingEvent { .. } => draft.move_step(StepMove::Reopen, Live::FRESH)?,
-        Live::Ready { .. }
-        | Live::Running(_)
-        | Live::Retrying { .. }
-        | Live::Unresolved { .. }
-        | Live::Ended { .. } => {}
+        StepState::WaitingEvent { .. } => draft.move_step(StepMove::Reopen, StepState::FRESH)?,
+        StepState::Ready { .. }
+        | StepState::Running(_)
+        | StepState::Retrying { .. }
+        | StepState::Unresolved { .. }
+        | StepState::Ended { .. } => {}
     }
     draft.move_run(RunMove::Pause)?;
     draft.record_event(EventBody::RunPaused { reason: request.reason.clone() });
     draft.record.pause = Some(request);
-    Ok(Advanced::Paused)
+    Ok(AfterStep::Paused)
 }
 
 /// The outcome of the effect is unknown: an operator decides.
-pub(super) fn pause_unresolved(draft: &mut Draft<'_>, failure: Failure) -> Result<Advanced, Refusal> {
-    let open = match &draft.record.live {
-        Live::Running(Lease { intent, .. }) => intent.clone(),
-        live => live.open().cloned(),
+pub(super) fn pause_unresolved(draft: &mut Draft<'_>, failure: Failure) -> Result<AfterStep, Refusal> {
+    let open = match &draft.record.step_state {
+        StepState::Running(Lease { intent, .. }) => intent.clone(),
+        step_state => step_state.open().cloned(),
     };
     pause_step(draft, failure, open)
 }
@@ -322,12 +330,12 @@ pub(super) fn pause_step(
     draft: &mut Draft<'_>,
     failure: Failure,
     open: Option<Intent>,
-) -> Result<Advanced, Refusal> {
+) -> Result<AfterStep, Refusal> {
     govern::withdraw_live(draft, "the step cannot continue")?;
-    let attempt = draft.record.live.attempt();
+    let attempt = draft.record.step_state.attempt();
     let reason = format!("{}: {}", failure.code, failure.message);
-    let live = Live::Unresolved { attempt, failure: failure.clone(), open: open.clone() };
-    draft.move_step(StepMove::Retry, live)?;
+    let step_state = StepState::Unresolved { attempt, failure: failure.clone(), open: open.clone() };
+    draft.move_step(StepMove::Retry, step_state)?;
     draft.move_run(RunMove::Pause)?;
     let body = match open {
         Some(intent) => EventBody::OutcomeUnknown {
@@ -337,8 +345,9 @@ pub(super) fn pause_step(
         None => EventBody::RunPaused { reason: reason.clone() },
     };
     draft.record_event(body);
-    draft.record.pause = Some(OperatorRequest { by: draft.stamp.by.id.clone(), reason, at: draft.stamp.now });
-    Ok(Advanced::Paused)
+    draft.record.pause =
+        Some(OperatorRequest { by: draft.context.by.id.clone(), reason, at: draft.context.now });
+    Ok(AfterStep::Paused)
 }
 
 /// The attempt that `lease` was held for, as an event records it.

@@ -4,10 +4,10 @@ use crate::draft::Draft;
 use crate::failure::{self, Failure};
 use crate::id::Fence;
 use crate::receipt::Receipt;
-use crate::record::Live;
+use crate::record::StepState;
 use crate::refusal::Refusal;
 
-use super::ending::{self, Advanced};
+use super::ending::{self, AfterStep};
 use super::{Command, retry};
 
 /// The current step fails permanently, and its effect did not happen.
@@ -22,9 +22,9 @@ pub struct Fail {
 }
 
 impl Command for Fail {
-    type Output = Advanced;
+    type Output = AfterStep;
 
-    fn decide(mut self, draft: &mut Draft<'_>) -> Result<Advanced, Refusal> {
+    fn decide(mut self, draft: &mut Draft<'_>) -> Result<AfterStep, Refusal> {
         match self.fence {
             Some(fence) => {
                 let lease = draft.lease(fence)?;
@@ -32,33 +32,35 @@ impl Command for Fail {
                 retry::close_failed(draft, self.receipt, &self.failure);
                 ending::fail_step(draft, self.failure)
             }
-            None => unclaimed(draft, self.failure),
+            None => fail_unclaimed(draft, self.failure),
         }
     }
 }
 
-fn unclaimed(draft: &mut Draft<'_>, failure: Failure) -> Result<Advanced, Refusal> {
+fn fail_unclaimed(draft: &mut Draft<'_>, failure: Failure) -> Result<AfterStep, Refusal> {
     draft.ensure_active()?;
-    match &draft.record.live {
+    match &draft.record.step_state {
         // An earlier attempt may have acted, and its action can no longer be determined.
-        live if live.open().is_some() && !matches!(live, Live::Unresolved { .. }) => {
+        step_state if step_state.open().is_some() && !matches!(step_state, StepState::Unresolved { .. }) => {
             ending::pause_unresolved(draft, failure)
         }
-        Live::Ready { .. } | Live::Retrying { .. } => ending::fail_step(draft, failure),
+        StepState::Ready { .. } | StepState::Retrying { .. } => ending::fail_step(draft, failure),
         // The interrupted attempt may have acted, and its action can no longer be determined.
-        Live::Running(lease) if lease.until <= draft.now() && lease.intent.is_some() => {
+        StepState::Running(lease) if lease.until <= draft.now() && lease.intent.is_some() => {
             ending::pause_unresolved(draft, failure)
         }
-        Live::Running(lease) if lease.until <= draft.now() => ending::fail_step(draft, failure),
-        Live::Running(lease) => Err(Refusal::LeaseHeld { owner: lease.owner.clone(), until: lease.until }),
-        Live::Unresolved { .. }
-        | Live::WaitingEvent { .. }
-        | Live::WaitingApproval { .. }
-        | Live::Ended { .. } => Err(Refusal::WrongState { expected: "a step that can be claimed" }),
+        StepState::Running(lease) if lease.until <= draft.now() => ending::fail_step(draft, failure),
+        StepState::Running(lease) => {
+            Err(Refusal::LeaseHeld { owner: lease.owner.clone(), until: lease.until })
+        }
+        StepState::Unresolved { .. }
+        | StepState::WaitingEvent { .. }
+        | StepState::WaitingApproval { .. }
+        | StepState::Ended { .. } => Err(Refusal::WrongState { expected: "a step that can be claimed" }),
     }
 }
 
 /// The last attempt at the step failed.
-pub(super) fn exhausted(draft: &mut Draft<'_>, last: &Failure) -> Result<Advanced, Refusal> {
+pub(super) fn fail_exhausted(draft: &mut Draft<'_>, last: &Failure) -> Result<AfterStep, Refusal> {
     ending::fail_step(draft, Failure::after(last, failure::ATTEMPTS_EXHAUSTED))
 }

@@ -11,7 +11,7 @@ use crate::record::ModelUsage;
 use crate::refusal::Refusal;
 
 use super::Command;
-use super::ending::{self, Advanced, Success};
+use super::ending::{self, AfterStep, Success};
 
 /// Records the result of the work.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,9 +35,9 @@ pub struct Finish {
 }
 
 impl Command for Finish {
-    type Output = Advanced;
+    type Output = AfterStep;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Advanced, Refusal> {
+    fn decide(self, draft: &mut Draft<'_>) -> Result<AfterStep, Refusal> {
         let lease = draft.lease(self.fence)?;
         let receipt = self.receipt.as_ref().map(|r| ReceiptRef { key: r.key.clone(), action: r.action });
         let success = Success {
@@ -49,7 +49,7 @@ impl Command for Finish {
             cost_microusd: self.cost_microusd,
             usage: self.usage.clone(),
         };
-        if let Some(change) = self.closed(draft) {
+        if let Some(change) = self.close_receipt(draft) {
             draft.receipts.push(change);
         }
         ending::succeed(draft, success)
@@ -57,7 +57,7 @@ impl Command for Finish {
 }
 
 impl Finish {
-    fn closed(self, draft: &Draft<'_>) -> Option<ReceiptChange> {
+    fn close_receipt(self, draft: &Draft<'_>) -> Option<ReceiptChange> {
         let receipt = self.receipt?;
         let replaces = Some(receipt.revision);
         let state = ReceiptState::Done {

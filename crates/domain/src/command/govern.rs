@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::approval::{Approval, ApprovalStatus, Consumed, Subject, action_subject};
+use crate::approval::{Approval, ApprovalStatus, ApprovalUse, Subject, action_subject};
 use crate::draft::Draft;
 use crate::effect::Action;
 use crate::event::{EventBody, ReceiptRef};
@@ -13,7 +13,7 @@ use crate::initiator::{Cause, Initiator};
 use crate::machine::{RunMove, StepMove};
 use crate::plan::{ApprovalTiming, Call, OnReject, Undo};
 use crate::receipt::ReceiptState;
-use crate::record::{Intent, Live};
+use crate::record::{Intent, StepState};
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
 use crate::validation;
@@ -61,7 +61,7 @@ pub(super) fn authorise(
         |approved| Ok(Authority::Granted(Authorization { assessment: assessment.clone(), approved }));
     match &assessment.verdict.ruling {
         Ruling::Deny if open.is_some() => {
-            let failure = Failure::new(failure::POLICY_DENIED, messages(&assessment.verdict));
+            let failure = Failure::new(failure::POLICY_DENIED, reason_text(&assessment.verdict));
             ending::pause_unresolved(draft, failure).map(ClaimResult::Resolved).map(Authority::Withheld)
         }
         Ruling::Deny => deny(draft, &claim.action, assessment.verdict).map(Authority::Withheld),
@@ -70,7 +70,7 @@ pub(super) fn authorise(
             granted(None)
         }
         Ruling::NeedsApproval(requirement) => {
-            if let Some(approved) = covering(draft, claim, before, requirement)? {
+            if let Some(approved) = valid_approval(draft, claim, before, requirement)? {
                 consume(draft, &approved)?;
                 return granted(Some(approved));
             }
@@ -120,13 +120,13 @@ fn action_approval(
 /// The rollback that the workflow declares for the current step; `None` while the step itself is rolled back.
 fn declared_rollback<'p>(draft: &Draft<'p>) -> Result<Option<&'p Call>, Refusal> {
     match &draft.step()?.rollback {
-        Some(Undo::Call(call)) if !draft.record.is_undoing() => Ok(Some(call)),
+        Some(Undo::Call(call)) if !draft.record.is_rolling_back() => Ok(Some(call)),
         Some(_) | None => Ok(None),
     }
 }
 
 /// The step's approval, if it is valid for this action under this policy.
-fn covering(
+fn valid_approval(
     draft: &Draft<'_>,
     claim: &Claim,
     before: &PriorAttempt,
@@ -152,7 +152,7 @@ fn covering(
 fn consume(draft: &mut Draft<'_>, id: &ApprovalId) -> Result<(), Refusal> {
     let mut approval = draft.approval(id)?;
     // The attempt that this commit starts gets the next fence.
-    approval.consumed = Some(Consumed { fence: draft.record.fence.next(), at: draft.now() });
+    approval.consumed = Some(ApprovalUse { fence: draft.record.fence.next(), at: draft.now() });
     draft.record.phase = Some(draft.step()?.phase);
     draft.save_approval(approval);
     Ok(())
@@ -160,7 +160,7 @@ fn consume(draft: &mut Draft<'_>, id: &ApprovalId) -> Result<(), Refusal> {
 
 /// Why an interrupted effect may not be attempted again: policy now denies it or requires more approvers than it has,
 /// or its approval has expired or lost an approver. `None` if it may.
-pub(super) fn no_longer_allowed(
+pub(super) fn repeat_denial(
     draft: &Draft<'_>,
     claim: &Claim,
     before: &PriorAttempt,
@@ -182,8 +182,9 @@ pub(super) fn no_longer_allowed(
     }
     let approvers = approval.approvers().filter(|person| !claim.departed.contains(person)).count();
     let lost = approvers < approval.requirement.people.count();
-    Ok(lost
-        .then_some("the action was interrupted, and an approver has left the directory or the group since"))
+    Ok(lost.then_some(
+        "the action was interrupted, and an approver has left the directory or the group, or lost the role",
+    ))
 }
 
 /// Withdraws the approval that the step carries and no longer uses.
@@ -210,29 +211,29 @@ pub(super) fn withdraw(draft: &mut Draft<'_>, id: &ApprovalId, reason: &str) -> 
 /// Withdraws the approval that the current step waits for or carries.
 pub(super) fn withdraw_live(draft: &mut Draft<'_>, reason: &str) -> Result<(), Refusal> {
     // The approval of a leased step is consumed.
-    if matches!(draft.record.live, Live::Running(_)) {
+    if matches!(draft.record.step_state, StepState::Running(_)) {
         return Ok(());
     }
-    let Some(id) = draft.record.live.approval().cloned() else { return Ok(()) };
+    let Some(id) = draft.record.step_state.approval().cloned() else { return Ok(()) };
     withdraw(draft, &id, reason)
 }
 
-fn messages(verdict: &Verdict) -> String {
+fn reason_text(verdict: &Verdict) -> String {
     verdict.reasons.iter().map(|reason| reason.message.as_str()).collect::<Vec<_>>().join("; ")
 }
 
 fn deny(draft: &mut Draft<'_>, action: &Action, verdict: Verdict) -> Result<ClaimResult, Refusal> {
-    let failure = Failure::new(failure::POLICY_DENIED, messages(&verdict));
+    let failure = Failure::new(failure::POLICY_DENIED, reason_text(&verdict));
     // The event names policy as the cause, and the worker as the caller.
-    let worker = std::mem::take(&mut draft.stamp.by.id);
-    draft.stamp.by = Initiator::new(Cause::Policy, verdict.policy.to_string()).with("asked_by", worker);
+    let worker = std::mem::take(&mut draft.context.by.id);
+    draft.context.by = Initiator::new(Cause::Policy, verdict.policy.to_string()).with("asked_by", worker);
     let body = EventBody::ActionDenied {
         receipt: ReceiptRef { key: action.key.clone(), action: action.hash() },
         tool: action.tool.clone(),
         target: action.target.clone(),
         verdict,
     };
-    ending::fail_with(draft, failure, body).map(ClaimResult::Resolved)
+    ending::fail_step_with(draft, failure, body).map(ClaimResult::Resolved)
 }
 
 /// An approval to request.
@@ -254,14 +255,14 @@ pub(super) fn request_approval(
 ) -> Result<(), Refusal> {
     let approval = new_approval(draft, spec)?;
     draft.record.approvals = draft.record.approvals.saturating_add(1);
-    let live = Live::WaitingApproval {
+    let step_state = StepState::WaitingApproval {
         approval: approval.id.clone(),
         attempt,
         open,
         nudge_at: approval.nudge_at(),
         deadline: approval.expires_at,
     };
-    draft.move_step(StepMove::OpenGate, live)?;
+    draft.move_step(StepMove::OpenGate, step_state)?;
     draft.move_run(RunMove::OpenGate)?;
     let verdict = match &approval.subject {
         Subject::Action { verdict, .. } => Some(verdict.clone()),
@@ -290,7 +291,7 @@ fn new_approval(draft: &Draft<'_>, spec: ApprovalSpec) -> Result<Approval, Refus
         environment: draft.plan.environment,
         step: draft.step()?.id.clone(),
         seq: record.at,
-        undo: record.is_undoing(),
+        undo: record.is_rolling_back(),
         subject: spec.subject,
         requirement: spec.requirement,
         excluded: record.all_participants(draft.plan.author.as_ref()),

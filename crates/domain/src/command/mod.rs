@@ -28,7 +28,7 @@ mod wake;
 pub use admit::{Admit, admit};
 pub use cancel::{BackOut, Cancel, CancelResult};
 pub use claim::{AttemptMode, Claim, ClaimResult, Grant};
-pub use ending::Advanced;
+pub use ending::AfterStep;
 pub use fail::Fail;
 pub use finish::Finish;
 pub use govern::Assessment;

@@ -3,7 +3,7 @@
 
 use crate::draft::Draft;
 use crate::event::EventBody;
-use crate::record::Live;
+use crate::record::StepState;
 use crate::refusal::Refusal;
 
 use super::Command;
@@ -18,8 +18,8 @@ impl Command for Nudge {
     fn decide(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
         draft.ensure_active()?;
         let now = draft.now();
-        let Live::WaitingApproval { approval: id, attempt, open, nudge_at, deadline } =
-            draft.record.live.clone()
+        let StepState::WaitingApproval { approval: id, attempt, open, nudge_at, deadline } =
+            draft.record.step_state.clone()
         else {
             return Err(Refusal::WrongState { expected: "a step that waits for approval" });
         };
@@ -36,7 +36,8 @@ impl Command for Nudge {
         };
         draft.record_event(body);
         let nudge_at = approval.nudge_at();
-        draft.record.live = Live::WaitingApproval { approval: id, attempt, open, nudge_at, deadline };
+        draft.record.step_state =
+            StepState::WaitingApproval { approval: id, attempt, open, nudge_at, deadline };
         draft.publish_approval(approval);
         Ok(())
     }

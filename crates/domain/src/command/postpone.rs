@@ -5,7 +5,7 @@ use crate::draft::Draft;
 use crate::failure::{self, Failure};
 use crate::machine::RunStatus;
 use crate::plan::Work;
-use crate::record::Live;
+use crate::record::StepState;
 use crate::refusal::Refusal;
 use crate::time::Millis;
 
@@ -32,31 +32,31 @@ impl Command for Postpone {
         if draft.record.status == RunStatus::Paused {
             return Err(Refusal::Paused { run: draft.record.key.clone() });
         }
-        if !draft.record.is_undoing() && !matches!(draft.step()?.work, Work::Call(_)) {
+        if !draft.record.is_rolling_back() && !matches!(draft.step()?.work, Work::Call(_)) {
             return Err(Refusal::WrongState { expected: "a call" });
         }
-        let approved = match &draft.record.live {
-            Live::Ready { authorised: None, approved, .. } => approved.clone(),
-            Live::Retrying { open: None, approved, not_before, .. } if *not_before <= draft.now() => {
+        let approved = match &draft.record.step_state {
+            StepState::Ready { authorised: None, approved, .. } => approved.clone(),
+            StepState::Retrying { open: None, approved, not_before, .. } if *not_before <= draft.now() => {
                 approved.clone()
             }
-            Live::Running(lease) if lease.intent.is_none() && lease.until <= draft.now() => None,
-            Live::Ready { authorised: Some(_), .. } => {
+            StepState::Running(lease) if lease.intent.is_none() && lease.until <= draft.now() => None,
+            StepState::Ready { authorised: Some(_), .. } => {
                 let unknown = Failure::after(&self.failure, failure::OUTCOME_UNKNOWN);
                 return ending::pause_unresolved(draft, unknown).map(RetryResult::NotRetried);
             }
-            Live::Retrying { .. }
-            | Live::Running(_)
-            | Live::Unresolved { .. }
-            | Live::WaitingEvent { .. }
-            | Live::WaitingApproval { .. }
-            | Live::Ended { .. } => {
+            StepState::Retrying { .. }
+            | StepState::Running(_)
+            | StepState::Unresolved { .. }
+            | StepState::WaitingEvent { .. }
+            | StepState::WaitingApproval { .. }
+            | StepState::Ended { .. } => {
                 return Err(Refusal::WrongState { expected: "a step whose action is not proposed yet" });
             }
         };
-        let attempt = draft.record.live.attempt();
+        let attempt = draft.record.step_state.attempt();
         if draft.step()?.retry.is_exhausted_by(attempt) {
-            return fail::exhausted(draft, &self.failure).map(RetryResult::NotRetried);
+            return fail::fail_exhausted(draft, &self.failure).map(RetryResult::NotRetried);
         }
         let postponed =
             Postponed { failure: self.failure, retry_after: self.retry_after, open: None, approved };

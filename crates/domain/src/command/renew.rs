@@ -2,7 +2,7 @@
 
 use crate::draft::Draft;
 use crate::id::Fence;
-use crate::record::{Live, ORPHANED_AFTER};
+use crate::record::{ORPHANED_AFTER, StepState};
 use crate::refusal::Refusal;
 use crate::time::{Millis, Timestamp};
 
@@ -37,7 +37,7 @@ impl Command for Renew {
         let mut lease = draft.lease(self.fence)?;
         let until = draft.now() + self.lease;
         lease.until = until;
-        draft.record.live = Live::Running(lease);
+        draft.record.step_state = StepState::Running(lease);
         refresh_due(draft);
         Ok(RenewResult { until, cancel_requested: draft.record.cancel.is_some() })
     }

@@ -4,7 +4,7 @@
 use crate::draft::Draft;
 use crate::event::EventBody;
 use crate::machine::{RunMove, RunStatus, StepMove};
-use crate::record::Live;
+use crate::record::StepState;
 use crate::refusal::Refusal;
 
 use super::Command;
@@ -36,21 +36,22 @@ impl Command for Resume {
 /// Makes the step claimable. A step that was waiting for its next attempt keeps its state, because the pause says nothing
 /// about what an earlier attempt may have done.
 fn reopen(draft: &mut Draft<'_>) -> Result<(), Refusal> {
-    let retrying = match draft.record.live.clone() {
-        Live::Retrying { attempt, failure, open, approved, .. } => {
+    let retrying = match draft.record.step_state.clone() {
+        StepState::Retrying { attempt, failure, open, approved, .. } => {
             let not_before = draft.now();
-            draft.record.live = Live::Retrying { attempt, not_before, failure, open, approved };
+            draft.record.step_state = StepState::Retrying { attempt, not_before, failure, open, approved };
             true
         }
-        live => {
-            let (authorised, approved) = (live.open().cloned(), live.approved().cloned());
+        step_state => {
+            let (authorised, approved) = (step_state.open().cloned(), step_state.approved().cloned());
             // The operator has seen the evidence and authorizes a retry, so the attempts start from zero.
-            let attempt = if matches!(live, Live::Unresolved { .. }) { 0 } else { live.attempt() };
-            draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised, approved })?;
+            let attempt =
+                if matches!(step_state, StepState::Unresolved { .. }) { 0 } else { step_state.attempt() };
+            draft.move_step(StepMove::Reopen, StepState::Ready { attempt, authorised, approved })?;
             false
         }
     };
-    draft.move_run(match (draft.record.is_undoing(), retrying) {
+    draft.move_run(match (draft.record.is_rolling_back(), retrying) {
         (true, _) => RunMove::RollBack,
         (false, true) => RunMove::Retry,
         (false, false) => RunMove::Resume,

@@ -4,17 +4,17 @@
 //! stays open, and its effect class decides whether another attempt is allowed.
 
 use crate::draft::{Draft, ReceiptChange};
-use crate::effect::EffectClass;
 use crate::event::EventBody;
 use crate::failure::{self, Failure};
-use crate::id::{ApprovalId, BlastRadius, Fence};
+use crate::id::{ApprovalId, Fence};
 use crate::machine::{RunMove, StepMove};
 use crate::receipt::{Receipt, ReceiptState};
-use crate::record::{Intent, Lease, Live};
+use crate::record::{Intent, Lease, StepState};
 use crate::refusal::Refusal;
 use crate::time::{Millis, Timestamp};
+use crate::validation;
 
-use super::ending::{self, Advanced};
+use super::ending::{self, AfterStep};
 use super::{Command, fail};
 
 /// Whether the effect of a failed attempt may have happened.
@@ -47,7 +47,7 @@ pub enum RetryResult {
     /// The next attempt is due at this time.
     Scheduled(Timestamp),
     /// There is no further attempt.
-    NotRetried(Advanced),
+    NotRetried(AfterStep),
 }
 
 impl Command for Retry {
@@ -59,7 +59,7 @@ impl Command for Retry {
         let is_risky = lease.intent.as_ref().is_some_and(Intent::is_risky);
         let exhausted = draft.step()?.retry.is_exhausted_by_effect(lease.attempt, is_risky);
         let open = lease.intent.is_some() && self.certainty == Certainty::MayHaveHappened;
-        if open && (exhausted || is_opaque(&lease)) {
+        if open && (exhausted || is_risky) {
             let unknown = Failure::after(&self.failure, failure::OUTCOME_UNKNOWN);
             return ending::pause_unresolved(draft, unknown).map(RetryResult::NotRetried);
         }
@@ -70,9 +70,10 @@ impl Command for Retry {
             }
         }
         if exhausted {
-            return fail::exhausted(draft, &self.failure).map(RetryResult::NotRetried);
+            return fail::fail_exhausted(draft, &self.failure).map(RetryResult::NotRetried);
         }
-        let approved = lease.approved.clone().filter(|_| !needs_new_approval(draft, &lease));
+        // An effect that may have happened is continued: it is still the one effect that was approved.
+        let approved = lease.approved.clone().filter(|_| open || !needs_new_approval(draft, &lease));
         let open = lease.intent.filter(|_| open);
         let postponed = Postponed { failure: self.failure, retry_after: self.retry_after, open, approved };
         let scheduled = schedule(draft, lease.attempt, postponed)?;
@@ -83,19 +84,18 @@ impl Command for Retry {
     }
 }
 
-fn is_opaque(lease: &Lease) -> bool {
-    lease.intent.as_ref().is_some_and(|intent| intent.class == EffectClass::Opaque)
-}
-
-/// Whether another attempt needs another approval: for an opaque action with at least a medium blast radius.
+/// Whether an attempt after a failed one needs another approval.
 fn needs_new_approval(draft: &Draft<'_>, lease: &Lease) -> bool {
-    is_opaque(lease) && draft.step().is_ok_and(|step| step.blast_radius >= BlastRadius::Medium)
+    let Some(intent) = &lease.intent else { return false };
+    draft.step().is_ok_and(|step| validation::repeats_need_approval(step, intent.destructive))
 }
 
 /// No effect happened, so a request to cancel takes effect now.
-fn cancel_if_requested(draft: &mut Draft<'_>) -> Result<Option<Advanced>, Refusal> {
+fn cancel_if_requested(draft: &mut Draft<'_>) -> Result<Option<AfterStep>, Refusal> {
     match draft.record.cancel.clone() {
-        Some(request) if !draft.record.is_undoing() => ending::cancel_run(draft, request.reason).map(Some),
+        Some(request) if !draft.record.is_rolling_back() => {
+            ending::cancel_run(draft, request.reason).map(Some)
+        }
         Some(_) | None => Ok(None),
     }
 }
@@ -129,14 +129,14 @@ pub(super) fn schedule(
     let Postponed { failure, retry_after, open, approved } = postponed;
     let delay = draft.step()?.retry.delay(attempt, &draft.jitter_seed(), retry_after);
     let not_before = draft.now() + delay;
-    let live = Live::Retrying {
+    let step_state = StepState::Retrying {
         attempt: attempt.saturating_add(1),
         not_before,
         failure: failure.clone(),
         open,
         approved,
     };
-    draft.move_step(StepMove::Retry, live)?;
+    draft.move_step(StepMove::Retry, step_state)?;
     draft.move_run(RunMove::Retry)?;
     draft.record_event(EventBody::AttemptFailed { number: attempt, failure, not_before });
     Ok(RetryResult::Scheduled(not_before))

@@ -2,7 +2,7 @@
 
 use crate::draft::Draft;
 use crate::id::{StepId, StepSeq};
-use crate::record::{Live, Rollback, RollbackEnds};
+use crate::record::{Rollback, RollbackEnds, StepState};
 use crate::refusal::Refusal;
 
 use super::Command;
@@ -23,11 +23,11 @@ impl Command for RollBack {
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<StepSeq, Refusal> {
         draft.ensure_active()?;
-        match &draft.record.live {
-            Live::Running(lease) => {
+        match &draft.record.step_state {
+            StepState::Running(lease) => {
                 return Err(Refusal::LeaseHeld { owner: lease.owner.clone(), until: lease.until });
             }
-            _ if draft.record.is_undoing() => {
+            _ if draft.record.is_rolling_back() => {
                 return Err(Refusal::WrongState { expected: "a run that is not rolling back" });
             }
             _ => {}
@@ -36,7 +36,7 @@ impl Command for RollBack {
             Some(step) => position(draft, step)?,
             None => StepSeq(0),
         };
-        let from = ending::undo_before(draft, draft.record.at, floor).ok_or(Refusal::NothingToRollBack)?;
+        let from = ending::next_undo(draft, draft.record.at, floor).ok_or(Refusal::NothingToRollBack)?;
         let rollback = Rollback { floor, reason: self.reason, ends: RollbackEnds::Canceled };
         ending::start_rollback(draft, from, rollback)?;
         Ok(from)
@@ -46,5 +46,7 @@ impl Command for RollBack {
 fn position(draft: &Draft<'_>, step: &StepId) -> Result<StepSeq, Refusal> {
     let mut steps = (0_u16..).map(StepSeq).zip(&draft.plan.steps);
     let found = steps.find(|(_, planned)| planned.id == *step).map(|(seq, _)| seq);
-    found.ok_or(Refusal::WrongState { expected: "a step of the workflow" })
+    found.ok_or(Refusal::WrongState {
+        expected: "the ID of a step of the workflow; `run show` lists the steps",
+    })
 }

@@ -3,13 +3,14 @@
 
 use crate::draft::{Draft, SignalChange};
 use crate::event::EventBody;
-use crate::id::StepSeq;
+use crate::id::{EventName, StepSeq};
 use crate::machine::{RunMove, RunStatus};
-use crate::record::{BUFFERED_SIGNALS_MAX, BufferedSignal, Live, Signal};
+use crate::record::{BUFFERED_SIGNALS_MAX, BufferedSignal, Signal, StepState};
 use crate::refusal::Refusal;
+use crate::time::Timestamp;
 
 use super::Command;
-use super::ending::{self, Advanced, Success};
+use super::ending::{self, AfterStep, Success};
 
 /// Delivers an event to a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +25,7 @@ pub struct DeliverSignal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignalResult {
     /// It ended the wait.
-    Woke(Advanced),
+    Woke(AfterStep),
     /// It is buffered until its wait opens.
     Buffered,
     /// It was delivered before; nothing changed.
@@ -37,12 +38,14 @@ impl Command for DeliverSignal {
     fn decide(self, draft: &mut Draft<'_>) -> Result<SignalResult, Refusal> {
         // A repeated delivery succeeds even after the run has ended.
         if let Some(known) = self.known {
-            return repeated(&known, self.signal);
+            return check_repeated(&known, self.signal);
         }
         draft.ensure_active()?;
-        let awaited =
-            matches!(&draft.record.live, Live::WaitingEvent { event, .. } if *event == self.signal.event);
-        if awaited {
+        if let Some(deadline) = deadline_of(draft, &self.signal.event) {
+            // The timer may fire late, because no worker runs. The wait is over all the same.
+            if deadline <= draft.now() {
+                return Err(Refusal::WaitExpired { event: self.signal.event, at: deadline });
+            }
             let signal = Signal { buffered: false, ..self.signal };
             draft.signals.push(SignalChange::Record(Box::new(signal.clone())));
             return deliver(draft, signal).map(SignalResult::Woke);
@@ -51,16 +54,24 @@ impl Command for DeliverSignal {
     }
 }
 
+/// The deadline of the current step, if it waits for `event`.
+fn deadline_of(draft: &Draft<'_>, event: &EventName) -> Option<Timestamp> {
+    match &draft.record.step_state {
+        StepState::WaitingEvent { event: awaited, deadline, .. } if awaited == event => Some(*deadline),
+        _ => None,
+    }
+}
+
 /// One id names one event. Accepting another event under the same id would drop it silently.
-fn repeated(known: &Signal, again: Signal) -> Result<SignalResult, Refusal> {
-    if known.event == again.event && known.fingerprint == again.fingerprint {
+fn check_repeated(known: &Signal, signal: Signal) -> Result<SignalResult, Refusal> {
+    if known.event == signal.event && known.fingerprint == signal.fingerprint {
         return Ok(SignalResult::Duplicate);
     }
-    Err(Refusal::SignalConflict { signal: again.id })
+    Err(Refusal::SignalConflict { signal: signal.id })
 }
 
 /// Ends the wait of the current step with `signal`.
-pub(super) fn deliver(draft: &mut Draft<'_>, signal: Signal) -> Result<Advanced, Refusal> {
+pub(super) fn deliver(draft: &mut Draft<'_>, signal: Signal) -> Result<AfterStep, Refusal> {
     let body =
         EventBody::EventDelivered { event: signal.event, signal: signal.id, payload: signal.fingerprint };
     let success = Success {
@@ -80,7 +91,8 @@ pub(super) fn deliver(draft: &mut Draft<'_>, signal: Signal) -> Result<Advanced,
 }
 
 fn buffer(draft: &mut Draft<'_>, signal: Signal) -> Result<SignalResult, Refusal> {
-    let awaited_later = !draft.record.is_undoing() && draft.plan.awaits(&signal.event, first_unopened(draft));
+    let awaited_later =
+        !draft.record.is_rolling_back() && draft.plan.awaits(&signal.event, first_unopened(draft));
     if !awaited_later {
         return Err(Refusal::NotAwaited { event: signal.event });
     }
@@ -101,8 +113,8 @@ fn buffer(draft: &mut Draft<'_>, signal: Signal) -> Result<SignalResult, Refusal
 
 /// The first step whose wait can still open.
 fn first_unopened(draft: &Draft<'_>) -> StepSeq {
-    match draft.record.live {
-        Live::Ready { .. } => draft.record.at,
+    match draft.record.step_state {
+        StepState::Ready { .. } => draft.record.at,
         _ => draft.record.at.next(),
     }
 }

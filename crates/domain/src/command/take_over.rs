@@ -6,7 +6,7 @@
 use crate::draft::Draft;
 use crate::event::EventBody;
 use crate::failure::{self, Failure};
-use crate::record::{Lease, Live};
+use crate::record::{Lease, StepState};
 use crate::refusal::Refusal;
 
 use super::claim::{self, Claim, ClaimResult, PriorAttempt, PriorEffect};
@@ -42,15 +42,17 @@ impl Command for TakeOver {
 }
 
 fn expired_lease(draft: &Draft<'_>) -> Result<Lease, Refusal> {
-    match &draft.record.live {
-        Live::Running(lease) if lease.until <= draft.now() => Ok(lease.clone()),
-        Live::Running(lease) => Err(Refusal::LeaseHeld { owner: lease.owner.clone(), until: lease.until }),
-        Live::Ready { .. }
-        | Live::Retrying { .. }
-        | Live::Unresolved { .. }
-        | Live::WaitingEvent { .. }
-        | Live::WaitingApproval { .. }
-        | Live::Ended { .. } => Err(Refusal::WrongState { expected: "a leased step" }),
+    match &draft.record.step_state {
+        StepState::Running(lease) if lease.until <= draft.now() => Ok(lease.clone()),
+        StepState::Running(lease) => {
+            Err(Refusal::LeaseHeld { owner: lease.owner.clone(), until: lease.until })
+        }
+        StepState::Ready { .. }
+        | StepState::Retrying { .. }
+        | StepState::Unresolved { .. }
+        | StepState::WaitingEvent { .. }
+        | StepState::WaitingApproval { .. }
+        | StepState::Ended { .. } => Err(Refusal::WrongState { expected: "a leased step" }),
     }
 }
 
@@ -65,13 +67,15 @@ fn resolve(
     let expired = || Failure::new(failure::LEASE_EXPIRED, format!("the lease of {} expired", lease.owner));
     match (&prior, lease.intent.is_some()) {
         // No effect was started, so a request to cancel takes effect.
-        (PriorEffect::Clear { .. }, false) if draft.record.cancel.is_some() && !draft.record.is_undoing() => {
+        (PriorEffect::Clear { .. }, false)
+            if draft.record.cancel.is_some() && !draft.record.is_rolling_back() =>
+        {
             let reason =
                 draft.record.cancel.as_ref().map(|request| request.reason.clone()).unwrap_or_default();
             ending::cancel_run(draft, reason).map(ClaimResult::Resolved)
         }
         (PriorEffect::Clear { .. }, false) if exhausted => {
-            fail::exhausted(draft, &expired()).map(ClaimResult::Resolved)
+            fail::fail_exhausted(draft, &expired()).map(ClaimResult::Resolved)
         }
         // The effect may have happened, and no attempt is left to find out.
         (PriorEffect::Interrupted(_), _) if exhausted => {

@@ -11,12 +11,12 @@ use crate::id::PersonId;
 use crate::machine::{RunMove, StepMove};
 use crate::payload::{Fingerprint, Payload};
 use crate::plan::OnReject;
-use crate::record::{Live, OperatorRequest, Rejection};
+use crate::record::{OperatorRequest, Rejection, StepState};
 use crate::refusal::{NotApprover, Refusal};
 use crate::tenant::Tenant;
 
 use super::Command;
-use super::ending::{self, Advanced, Success};
+use super::ending::{self, AfterStep, Success};
 
 /// Records the vote of one user.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +39,7 @@ pub struct RecordVote {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VoteResult {
     /// The vote decided the approval.
-    Decided(Advanced),
+    Decided(AfterStep),
     /// The vote is recorded; more approvals are needed.
     Counted {
         /// How many more.
@@ -53,7 +53,7 @@ impl Command for RecordVote {
     type Output = VoteResult;
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<VoteResult, Refusal> {
-        if self.is_duplicate() {
+        if self.is_duplicate(draft) {
             return Ok(VoteResult::Duplicate);
         }
         let Approval { id, step, expires_at, .. } = &self.approval;
@@ -61,27 +61,35 @@ impl Command for RecordVote {
             return Err(Refusal::AlreadyDecided { step: step.clone(), decision: self.approval.outcome() });
         }
         draft.ensure_active()?;
-        let waits = matches!(&draft.record.live, Live::WaitingApproval { approval, .. } if approval == id);
-        if !waits {
+        let is_waiting =
+            matches!(&draft.record.step_state, StepState::WaitingApproval { approval, .. } if approval == id);
+        if !is_waiting {
             return Err(Refusal::NoOpenApproval { step: step.clone() });
         }
         if *expires_at <= draft.now() {
             return Err(Refusal::ApprovalExpired { approval: id.clone(), at: *expires_at });
         }
         self.may_vote(draft, &self.person)?;
-        self.count(draft)
+        self.count_vote(draft)
     }
 }
 
 impl RecordVote {
     /// The users who approved and may not vote any more.
-    fn discounted(&self, draft: &Draft<'_>) -> Vec<PersonId> {
-        self.approval.approvers().filter(|person| self.may_vote(draft, person).is_err()).cloned().collect()
+    fn discounted_approvers(&self, draft: &Draft<'_>) -> Vec<PersonId> {
+        let discounted = self.approval.votes.iter().filter(|vote| vote.approve && !self.counts(draft, vote));
+        discounted.map(|vote| vote.person.clone()).collect()
     }
 
-    fn is_duplicate(&self) -> bool {
+    fn counts(&self, draft: &Draft<'_>, vote: &Vote) -> bool {
+        self.may_vote(draft, &vote.person).is_ok() && vote.has_role(&self.tenant)
+    }
+
+    /// A user whose approval in Slack lost its role may approve again with another credential.
+    fn is_duplicate(&self, draft: &Draft<'_>) -> bool {
         let last = self.approval.votes.iter().rfind(|vote| vote.person == self.person);
-        last.is_some_and(|vote| vote.approve == self.approve)
+        let is_void = |vote: &Vote| self.approval.is_open() && vote.approve && !self.counts(draft, vote);
+        last.is_some_and(|vote| vote.approve == self.approve && !is_void(vote))
     }
 
     /// Refuses a user who may not approve, and one who has shaped the run since the approval was requested.
@@ -97,8 +105,8 @@ impl RecordVote {
         }
     }
 
-    fn count(self, draft: &mut Draft<'_>) -> Result<VoteResult, Refusal> {
-        let discounted = self.discounted(draft);
+    fn count_vote(self, draft: &mut Draft<'_>) -> Result<VoteResult, Refusal> {
+        let discounted = self.discounted_approvers(draft);
         let mut approval = self.approval;
         approval.votes.retain(|vote| !vote.approve || !discounted.contains(&vote.person));
         let reason = failure::bounded(&self.reason, failure::MESSAGE_CHARS_MAX);
@@ -124,8 +132,12 @@ impl RecordVote {
             discounted,
         };
         match approval.status {
-            ApprovalStatus::Approved => approved(draft, &approval, &vote, body).map(VoteResult::Decided),
-            ApprovalStatus::Rejected => rejected(draft, &approval, &vote, body).map(VoteResult::Decided),
+            ApprovalStatus::Approved => {
+                apply_approval(draft, &approval, &vote, body).map(VoteResult::Decided)
+            }
+            ApprovalStatus::Rejected => {
+                apply_rejection(draft, &approval, &vote, body).map(VoteResult::Decided)
+            }
             ApprovalStatus::Requested | ApprovalStatus::Expired | ApprovalStatus::Canceled => {
                 draft.record_event(body);
                 Ok(VoteResult::Counted { missing: approval.missing() })
@@ -134,12 +146,12 @@ impl RecordVote {
     }
 }
 
-fn approved(
+fn apply_approval(
     draft: &mut Draft<'_>,
     approval: &Approval,
     vote: &Vote,
     body: EventBody,
-) -> Result<Advanced, Refusal> {
+) -> Result<AfterStep, Refusal> {
     match &approval.subject {
         Subject::Question { .. } => {
             // Without the reason: a step that reads it would let its author shape an action and then approve it.
@@ -148,12 +160,13 @@ fn approved(
         }
         Subject::Action { .. } => {
             let approved = Some(approval.id.clone());
-            let (attempt, authorised) = (draft.record.live.attempt(), draft.record.live.open().cloned());
-            let live = Live::Ready { attempt, authorised, approved };
-            draft.move_step(StepMove::Reopen, live)?;
+            let (attempt, authorised) =
+                (draft.record.step_state.attempt(), draft.record.step_state.open().cloned());
+            let step_state = StepState::Ready { attempt, authorised, approved };
+            draft.move_step(StepMove::Reopen, step_state)?;
             continue_run(draft)?;
             draft.record_event(body);
-            Ok(Advanced::Ready)
+            Ok(AfterStep::Ready)
         }
     }
 }
@@ -161,7 +174,7 @@ fn approved(
 /// The run continues, forwards or with its rollback.
 fn continue_run(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     draft.move_run(RunMove::Continue)?;
-    if draft.record.is_undoing() {
+    if draft.record.is_rolling_back() {
         draft.move_run(RunMove::RollBack)?;
     }
     Ok(())
@@ -179,21 +192,21 @@ fn gate_output(output: serde_json::Value) -> Success {
     }
 }
 
-fn rejected(
+fn apply_rejection(
     draft: &mut Draft<'_>,
     approval: &Approval,
     vote: &Vote,
     body: EventBody,
-) -> Result<Advanced, Refusal> {
+) -> Result<AfterStep, Refusal> {
     let failure =
         Failure::new(failure::APPROVAL_REJECTED, format!("rejected by {}: {}", vote.person, vote.reason));
     match approval.on_reject {
         OnReject::Fail => {
             // A rejected rollback pauses the run, and can be requested again.
-            draft.record.rejected = draft.record.is_undoing().then(|| rejection(vote));
-            ending::fail_with(draft, failure, body)
+            draft.record.rejected = draft.record.is_rolling_back().then(|| rejection(vote));
+            ending::fail_step_with(draft, failure, body)
         }
-        OnReject::Pause => pause(draft, vote, &failure, body),
+        OnReject::Pause => pause_after_rejection(draft, vote, &failure, body),
     }
 }
 
@@ -202,20 +215,20 @@ fn rejection(vote: &Vote) -> Rejection {
 }
 
 /// The step becomes ready again, and the run waits for an operator before it requests another approval.
-fn pause(
+fn pause_after_rejection(
     draft: &mut Draft<'_>,
     vote: &Vote,
     failure: &Failure,
     body: EventBody,
-) -> Result<Advanced, Refusal> {
-    let (attempt, authorised) = (draft.record.live.attempt(), draft.record.live.open().cloned());
-    draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised, approved: None })?;
+) -> Result<AfterStep, Refusal> {
+    let (attempt, authorised) = (draft.record.step_state.attempt(), draft.record.step_state.open().cloned());
+    draft.move_step(StepMove::Reopen, StepState::Ready { attempt, authorised, approved: None })?;
     draft.record_event(body);
     draft.record.rejected = Some(rejection(vote));
     let request = OperatorRequest {
-        by: draft.stamp.by.id.clone(),
+        by: draft.context.by.id.clone(),
         reason: format!("{}: {}", failure.code, failure.message),
-        at: draft.stamp.now,
+        at: draft.context.now,
     };
     ending::pause_run(draft, request)
 }

@@ -6,11 +6,11 @@ use crate::event::EventBody;
 use crate::failure::{self, Failure};
 use crate::machine::{RunMove, RunStatus, StepMove};
 use crate::plan::{ApprovalTiming, Work};
-use crate::record::{Live, Signal};
+use crate::record::{Signal, StepState};
 use crate::refusal::Refusal;
 
 use super::Command;
-use super::ending::{self, Advanced};
+use super::ending::{self, AfterStep};
 use super::govern::{self, ApprovalSpec};
 use super::signal;
 
@@ -37,14 +37,14 @@ pub enum WaitResult {
     /// The step waits.
     Waiting,
     /// The step ended at once: its event was buffered, or its question is too long.
-    Ended(Advanced),
+    Ended(AfterStep),
 }
 
 impl Command for OpenWait {
     type Output = WaitResult;
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<WaitResult, Refusal> {
-        ready(draft)?;
+        ensure_ready(draft)?;
         let Work::Wait { event, timeout, on_timeout } = &draft.step()?.work else {
             return Err(Refusal::WrongState { expected: "a wait" });
         };
@@ -58,8 +58,9 @@ impl Command for OpenWait {
             (Some(_), _) => Err(Refusal::WrongState { expected: "a wait whose event is not buffered" }),
             (None, _) => {
                 let deadline = draft.now() + *timeout;
-                let live = Live::WaitingEvent { event: event.clone(), deadline, on_timeout: *on_timeout };
-                draft.move_step(StepMove::OpenWait, live)?;
+                let step_state =
+                    StepState::WaitingEvent { event: event.clone(), deadline, on_timeout: *on_timeout };
+                draft.move_step(StepMove::OpenWait, step_state)?;
                 draft.move_run(RunMove::OpenWait)?;
                 draft.record_event(EventBody::WaitOpened { event: event.clone(), deadline });
                 Ok(WaitResult::Waiting)
@@ -72,7 +73,7 @@ impl Command for OpenGate {
     type Output = WaitResult;
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<WaitResult, Refusal> {
-        ready(draft)?;
+        ensure_ready(draft)?;
         let Work::Gate { expires_after, on_reject, requirement, .. } = &draft.step()?.work else {
             return Err(Refusal::WrongState { expected: "an approval gate" });
         };
@@ -97,13 +98,13 @@ impl Command for OpenGate {
     }
 }
 
-fn ready(draft: &Draft<'_>) -> Result<(), Refusal> {
+fn ensure_ready(draft: &Draft<'_>) -> Result<(), Refusal> {
     draft.ensure_active()?;
-    match draft.record.live {
+    match draft.record.step_state {
         _ if draft.record.status == RunStatus::Paused => {
             Err(Refusal::Paused { run: draft.record.key.clone() })
         }
-        Live::Ready { .. } => Ok(()),
+        StepState::Ready { .. } => Ok(()),
         _ => Err(Refusal::WrongState { expected: "a step that is ready" }),
     }
 }

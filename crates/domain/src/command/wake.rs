@@ -1,7 +1,7 @@
 //! Wake: the sweep found a run whose due time has passed, and sends a message to advance it.
 
 use crate::draft::Draft;
-use crate::record::Live;
+use crate::record::StepState;
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
 
@@ -29,7 +29,7 @@ impl Command for Wake {
         match draft.record.due_at {
             Some(due) if due <= draft.now() => {
                 draft.wake();
-                Ok(reason(&draft.record.live, draft.now()))
+                Ok(wake_reason(&draft.record.step_state, draft.now()))
             }
             // The run was advanced or woken since the index was read.
             Some(due) => Err(Refusal::NotBefore { at: due }),
@@ -38,17 +38,17 @@ impl Command for Wake {
     }
 }
 
-fn reason(live: &Live, now: Timestamp) -> WakeReason {
-    match live {
-        Live::Ready { .. } => WakeReason::Orphaned,
+fn wake_reason(step_state: &StepState, now: Timestamp) -> WakeReason {
+    match step_state {
+        StepState::Ready { .. } => WakeReason::Orphaned,
         // The due time can be older than the lease, so a valid lease is not orphaned.
-        Live::Running(lease) if lease.until <= now => WakeReason::Orphaned,
-        Live::Running(_)
-        | Live::Retrying { .. }
-        | Live::Unresolved { .. }
-        | Live::WaitingEvent { .. }
-        | Live::WaitingApproval { .. }
-        | Live::Ended { .. } => WakeReason::Due,
+        StepState::Running(lease) if lease.until <= now => WakeReason::Orphaned,
+        StepState::Running(_)
+        | StepState::Retrying { .. }
+        | StepState::Unresolved { .. }
+        | StepState::WaitingEvent { .. }
+        | StepState::WaitingApproval { .. }
+        | StepState::Ended { .. } => WakeReason::Due,
     }
 }
 
@@ -61,8 +61,8 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_000_000);
 
-    fn leased_until(until: i64) -> Live {
-        Live::Running(Lease {
+    fn leased_until(until: i64) -> StepState {
+        StepState::Running(Lease {
             owner: "w".parse().unwrap(),
             fence: Fence(1),
             attempt: 0,
@@ -76,24 +76,27 @@ mod tests {
 
     #[test]
     fn unclaimed_step_or_expired_lease_is_orphaned() {
-        for live in [Live::FRESH, leased_until(NOW.0)] {
-            assert_eq!(reason(&live, NOW), WakeReason::Orphaned, "{live:?}");
+        for step_state in [StepState::FRESH, leased_until(NOW.0)] {
+            assert_eq!(wake_reason(&step_state, NOW), WakeReason::Orphaned, "{step_state:?}");
         }
     }
 
     #[test]
     fn leased_or_waiting_run_is_not_orphaned() {
-        let approval = Live::WaitingApproval {
+        let approval = StepState::WaitingApproval {
             approval: "a-1".parse().unwrap(),
             attempt: 0,
             open: None,
             nudge_at: NOW,
             deadline: NOW,
         };
-        let event =
-            Live::WaitingEvent { event: "paid".parse().unwrap(), deadline: NOW, on_timeout: OnTimeout::Fail };
-        for live in [leased_until(NOW.0 + 1), approval, event] {
-            assert_eq!(reason(&live, NOW), WakeReason::Due, "{live:?}");
+        let event = StepState::WaitingEvent {
+            event: "paid".parse().unwrap(),
+            deadline: NOW,
+            on_timeout: OnTimeout::Fail,
+        };
+        for step_state in [leased_until(NOW.0 + 1), approval, event] {
+            assert_eq!(wake_reason(&step_state, NOW), WakeReason::Due, "{step_state:?}");
         }
     }
 }

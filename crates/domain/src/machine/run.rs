@@ -215,8 +215,8 @@ mod tests {
     #[test]
     fn active_run_can_be_paused_once() {
         for status in RunStatus::ALL.iter().copied().filter(|status| !status.is_terminal()) {
-            let held = status == RunStatus::Paused;
-            assert_eq!(status.after(RunMove::Pause).is_ok(), !held, "{status}");
+            let is_paused = status == RunStatus::Paused;
+            assert_eq!(status.after(RunMove::Pause).is_ok(), !is_paused, "{status}");
         }
     }
 

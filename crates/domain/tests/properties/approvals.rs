@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::command::AttemptMode;
 use domain::{
-    Approval, ApprovalId, ApprovalStatus, Digest, EventBody, Job, Live, Ruling, StepSeq, Subject, Verdict,
+    Approval, ApprovalId, ApprovalStatus, Digest, EventBody, Job, Ruling, StepSeq, StepState, Subject,
+    Verdict,
 };
 use proptest::prelude::*;
 
@@ -30,12 +31,12 @@ proptest! {
 
     #[test]
     fn approval_covers_one_action_of_one_step(scenario in any_scenario()) {
-        let mut served: BTreeMap<ApprovalId, (Digest, StepSeq)> = BTreeMap::new();
+        let mut covered: BTreeMap<ApprovalId, (Digest, StepSeq)> = BTreeMap::new();
         TestEnv::run(&scenario, |_, commit| {
             for intent in intents(commit) {
                 let Some(approval) = intent.approval else { continue };
                 let now = (intent.action, intent.seq);
-                assert_eq!(*served.entry(approval.clone()).or_insert(now), now);
+                assert_eq!(*covered.entry(approval.clone()).or_insert(now), now);
             }
         });
     }
@@ -56,8 +57,8 @@ proptest! {
     fn approval_is_open_iff_its_step_waits(scenario in any_scenario()) {
         TestEnv::run(&scenario, |env, commit| {
             let run = &env.runs[commit.run];
-            let waits = match &run.record.live {
-                Live::WaitingApproval { approval, .. } => Some(approval),
+            let waits = match &run.record.step_state {
+                StepState::WaitingApproval { approval, .. } => Some(approval),
                 _ => None,
             };
             let open: Vec<_> = run.approvals.values().filter(|approval| approval.is_open()).collect();
@@ -114,8 +115,8 @@ proptest! {
     #[test]
     fn decision_counts_users_of_the_directory_only(scenario in governed_scenario()) {
         TestEnv::run(&scenario, |env, commit| {
-            let decided = commit.decision.events.iter().any(|sealed| matches!(
-                sealed.event.body, EventBody::ApprovalVoted { status: ApprovalStatus::Approved, .. }
+            let decided = commit.decision.events.iter().any(|chained| matches!(
+                chained.event.body, EventBody::ApprovalVoted { status: ApprovalStatus::Approved, .. }
             ));
             for approval in commit.decision.approvals.iter().filter(|_| decided) {
                 let approvers: BTreeSet<_> = approval.approvers().collect();
@@ -130,17 +131,17 @@ proptest! {
         let mut rejected = [None; 3];
         TestEnv::run(&scenario, |env, commit| {
             let run = &env.runs[commit.run];
-            for sealed in &commit.decision.events {
-                match &sealed.event.body {
+            for chained in &commit.decision.events {
+                match &chained.event.body {
                     EventBody::ApprovalVoted { status: ApprovalStatus::Rejected, .. } => {
-                        rejected[commit.run] = Some((sealed.event.seq, sealed.event.undo));
+                        rejected[commit.run] = Some((chained.event.seq, chained.event.undo));
                     }
                     EventBody::ApprovalRequested { approval, .. } => {
                         let approval = &run.approvals[approval];
                         if rejected[commit.run] == Some((approval.seq, approval.undo)) {
                             assert!(approval.rejected.is_some(), "{approval:?}");
                         }
-                        if run.record.live.leaves_unknown() {
+                        if run.record.step_state.leaves_unknown() {
                             assert!(approval.attempted_at.is_some(), "{approval:?}");
                         }
                     }
@@ -160,9 +161,9 @@ struct Intended<'t> {
 }
 
 fn intents(commit: &Commit) -> impl Iterator<Item = Intended<'_>> {
-    commit.decision.events.iter().filter_map(|sealed| match &sealed.event.body {
+    commit.decision.events.iter().filter_map(|chained| match &chained.event.body {
         EventBody::EffectIntended { receipt, verdict, approval, .. } => Some(Intended {
-            seq: sealed.event.seq,
+            seq: chained.event.seq,
             action: receipt.action,
             verdict,
             approval: approval.as_ref(),

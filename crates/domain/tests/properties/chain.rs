@@ -111,8 +111,8 @@ fn rewrite(run: &mut Run, from: Index) {
         if n == from {
             event.by.id.push('x');
         }
-        let sealed = domain::chain::seal(&run.record.key, &before, event);
-        before = sealed.hash;
-        run.chain[n] = StoredEvent { canonical: sealed.canonical, hash: sealed.hash };
+        let chained = domain::chain::chain_event(&run.record.key, &before, event);
+        before = chained.hash;
+        run.chain[n] = StoredEvent { canonical: chained.canonical, hash: chained.hash };
     }
 }

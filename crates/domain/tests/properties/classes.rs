@@ -3,7 +3,7 @@
 use domain::command::{AttemptMode, Certainty};
 use domain::record::Effects;
 use domain::retry_policy::RetryPolicy;
-use domain::{Live, PlannedStep, RunStatus};
+use domain::{PlannedStep, RunStatus, StepState};
 
 use crate::regressions::{FINISH, env_with, failed, mode, own, undoable};
 use crate::scenario::Op;
@@ -19,13 +19,13 @@ const CLASSES: [(&str, Option<AttemptMode>); 5] = [
 ];
 
 /// A run of one step, which is leased.
-fn held(step: PlannedStep) -> TestEnv {
+fn leased_env(step: PlannedStep) -> TestEnv {
     let mut env = env_with([vec![step], vec![own("read")]]);
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
     env
 }
 
-fn position(env: &TestEnv) -> (RunStatus, Effects) {
+fn status_and_effects(env: &TestEnv) -> (RunStatus, Effects) {
     let record = &env.runs[0].record;
     (record.status, record.effects)
 }
@@ -36,25 +36,25 @@ fn effects(done: u32, undone: u32, unknown: u32) -> Effects {
 
 #[test]
 fn take_over_follows_the_effect_class() {
-    for (tool, begins) in CLASSES {
-        let mut env = held(own(tool));
+    for (tool, expected) in CLASSES {
+        let mut env = leased_env(own(tool));
         env.apply(0, Op::PassUntilDue);
-        let commit = env.apply(0, Op::Serve).unwrap();
-        assert_eq!(mode(&commit), begins, "{tool}");
+        let commit = env.apply(0, Op::Advance).unwrap();
+        assert_eq!(mode(&commit), expected, "{tool}");
         let paused = env.runs[0].record.status == RunStatus::Paused;
-        assert_eq!(paused, begins.is_none(), "{tool}");
+        assert_eq!(paused, expected.is_none(), "{tool}");
     }
 }
 
 #[test]
 fn lost_reply_is_retried_as_the_class_allows() {
-    for (tool, begins) in CLASSES {
-        let mut env = held(own(tool));
+    for (tool, expected) in CLASSES {
+        let mut env = leased_env(own(tool));
         env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
-        assert_eq!(env.runs[0].record.status == RunStatus::Paused, begins.is_none(), "{tool}");
+        assert_eq!(env.runs[0].record.status == RunStatus::Paused, expected.is_none(), "{tool}");
         env.apply(0, Op::PassUntilDue);
-        let next = env.apply(0, Op::Serve);
-        assert_eq!(next.as_ref().and_then(mode), begins, "{tool}");
+        let next = env.apply(0, Op::Advance);
+        assert_eq!(next.as_ref().and_then(mode), expected, "{tool}");
     }
 }
 
@@ -62,10 +62,10 @@ fn lost_reply_is_retried_as_the_class_allows() {
 fn known_failure_is_retried_fresh_in_every_class() {
     let stated = RetryPolicy { once_if_risky: false, ..RetryPolicy::default() };
     for (tool, _) in CLASSES {
-        let mut env = held(PlannedStep { retry: stated.clone(), ..own(tool) });
+        let mut env = leased_env(PlannedStep { retry: stated.clone(), ..own(tool) });
         env.apply(0, failed(Certainty::DidNotHappen)).unwrap();
         env.apply(0, Op::PassUntilDue);
-        let next = env.apply(0, Op::Serve).unwrap();
+        let next = env.apply(0, Op::Advance).unwrap();
         assert_eq!(mode(&next), Some(AttemptMode::Fresh), "{tool}");
     }
 }
@@ -74,10 +74,10 @@ fn known_failure_is_retried_fresh_in_every_class() {
 fn exhausted_attempts_leave_the_intent_open() {
     let once = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
     for (tool, _) in &CLASSES[1..] {
-        let mut env = held(PlannedStep { retry: once.clone(), ..own(tool) });
+        let mut env = leased_env(PlannedStep { retry: once.clone(), ..own(tool) });
         env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
-        let live = &env.runs[0].record.live;
-        assert!(matches!(live, Live::Unresolved { open: Some(_), .. }), "{tool}: {live:?}");
+        let step_state = &env.runs[0].record.step_state;
+        assert!(matches!(step_state, StepState::Unresolved { open: Some(_), .. }), "{tool}: {step_state:?}");
     }
 }
 
@@ -85,10 +85,12 @@ fn exhausted_attempts_leave_the_intent_open() {
 fn unknown_outcome_keeps_the_cause() {
     let once = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
     for step in [own("shell"), PlannedStep { retry: once, ..own("native") }] {
-        let mut env = held(step);
+        let mut env = leased_env(step);
         env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
         let record = &env.runs[0].record;
-        let Live::Unresolved { failure, .. } = &record.live else { panic!("{:?}", record.live) };
+        let StepState::Unresolved { failure, .. } = &record.step_state else {
+            panic!("{:?}", record.step_state)
+        };
         let known = test_env::failure();
         assert_eq!(failure.code, "OUTCOME_UNKNOWN");
         assert_eq!(failure.message, format!("{}: {}", known.code, known.message));
@@ -99,12 +101,12 @@ fn unknown_outcome_keeps_the_cause() {
 
 #[test]
 fn expired_key_is_not_resent_without_authorization() {
-    let mut env = held(own("native.forgetful"));
+    let mut env = leased_env(own("native.forgetful"));
     env.apply(0, Op::Pass { ms: 3_600_000 });
-    let commit = env.apply(0, Op::Serve).unwrap();
+    let commit = env.apply(0, Op::Advance).unwrap();
     assert_eq!(mode(&commit), None);
-    let Live::Unresolved { failure, open: Some(_), .. } = &env.runs[0].record.live else {
-        panic!("{:?}", env.runs[0].record.live)
+    let StepState::Unresolved { failure, open: Some(_), .. } = &env.runs[0].record.step_state else {
+        panic!("{:?}", env.runs[0].record.step_state)
     };
     assert_eq!(failure.code, "IDEMPOTENCY_EXPIRED");
 }
@@ -112,49 +114,49 @@ fn expired_key_is_not_resent_without_authorization() {
 #[test]
 fn canceled_effect_finishes_and_is_rolled_back() {
     for (tool, _) in &CLASSES[1..] {
-        let mut env = held(undoable(tool));
+        let mut env = leased_env(undoable(tool));
         env.apply(0, Op::Cancel).unwrap();
         env.apply(0, FINISH).unwrap();
-        assert_eq!(position(&env), (RunStatus::RollingBack, effects(1, 0, 0)), "{tool}");
-        env.apply(0, Op::Serve).unwrap();
+        assert_eq!(status_and_effects(&env), (RunStatus::RollingBack, effects(1, 0, 0)), "{tool}");
+        env.apply(0, Op::Advance).unwrap();
         env.apply(0, FINISH).unwrap();
-        assert_eq!(position(&env), (RunStatus::Canceled, effects(1, 1, 0)), "{tool}");
+        assert_eq!(status_and_effects(&env), (RunStatus::Canceled, effects(1, 1, 0)), "{tool}");
     }
 }
 
 #[test]
 fn late_cancel_changes_nothing() {
     for (tool, _) in &CLASSES[1..] {
-        let mut env = held(own(tool));
+        let mut env = leased_env(own(tool));
         env.apply(0, Op::Cancel).unwrap();
         env.apply(0, FINISH).unwrap();
-        assert_eq!(position(&env), (RunStatus::Succeeded, effects(1, 0, 0)), "{tool}");
+        assert_eq!(status_and_effects(&env), (RunStatus::Succeeded, effects(1, 0, 0)), "{tool}");
     }
 }
 
 #[test]
 fn canceled_read_is_discarded() {
-    let mut env = held(own("read"));
+    let mut env = leased_env(own("read"));
     env.apply(0, Op::Cancel).unwrap();
     env.apply(0, FINISH).unwrap();
-    assert_eq!(position(&env), (RunStatus::Canceled, effects(0, 0, 0)));
+    assert_eq!(status_and_effects(&env), (RunStatus::Canceled, effects(0, 0, 0)));
 }
 
 #[test]
 fn cancel_counts_unknown_effect() {
-    let mut env = held(own("shell"));
+    let mut env = leased_env(own("shell"));
     env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
     env.apply(0, Op::Cancel).unwrap();
-    assert_eq!(position(&env), (RunStatus::Canceled, effects(0, 0, 1)));
+    assert_eq!(status_and_effects(&env), (RunStatus::Canceled, effects(0, 0, 1)));
 }
 
 #[test]
 fn resume_authorizes_the_same_effect() {
-    let mut env = held(own("shell"));
+    let mut env = leased_env(own("shell"));
     env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
     env.apply(0, Op::Resume).unwrap();
-    let commit = env.apply(0, Op::Serve).unwrap();
+    let commit = env.apply(0, Op::Advance).unwrap();
     assert_eq!(mode(&commit), Some(AttemptMode::Repeat));
     env.apply(0, FINISH).unwrap();
-    assert_eq!(position(&env), (RunStatus::Succeeded, effects(1, 0, 0)));
+    assert_eq!(status_and_effects(&env), (RunStatus::Succeeded, effects(1, 0, 0)));
 }

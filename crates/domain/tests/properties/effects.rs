@@ -45,7 +45,7 @@ proptest! {
             for (change, replaced) in commit.decision.receipts.iter().zip(&commit.replaced) {
                 let Some(open) = replaced.as_ref().filter(|r| r.state == ReceiptState::Intent) else { continue };
                 let new = &change.receipt;
-                assert!(open.is_of(&new.run, new.seq, new.undo), "{open:?}");
+                assert!(open.is_for_step(&new.run, new.seq, new.undo), "{open:?}");
             }
         });
     }
@@ -86,9 +86,9 @@ proptest! {
         TestEnv::run(&scenario, |env, commit| {
             let run = &env.runs[commit.run];
             let open = receipts_of(env, run).filter(|r| r.state == ReceiptState::Intent).count();
-            let given_up = run.record.effects.unknown as usize;
-            let looked_after = usize::from(open_intent(&run.record.live).is_some_and(|open| !open.foreign));
-            assert_eq!(open, given_up + looked_after);
+            let unknown = run.record.effects.unknown as usize;
+            let tracked = usize::from(open_intent(&run.record.step_state).is_some_and(|open| !open.foreign));
+            assert_eq!(open, unknown + tracked);
         });
     }
 }

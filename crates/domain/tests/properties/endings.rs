@@ -1,6 +1,6 @@
 //! Every run can end, after any scenario.
 
-use domain::{Live, RunStatus};
+use domain::{RunStatus, StepState};
 use proptest::prelude::*;
 
 use crate::cases;
@@ -20,7 +20,7 @@ proptest! {
     fn driven_run_ends(scenario in any_scenario()) {
         let mut env = TestEnv::run(&scenario, |_, _| {});
         let mut resumes = 0;
-        let ended = serve(&mut env, |env| {
+        let ended = advance_until_ended(&mut env, |env| {
             resumes += 1;
             env.apply(0, if resumes > RESUMES_MAX { Op::Cancel } else { Op::Resume });
         });
@@ -31,7 +31,7 @@ proptest! {
     fn canceled_run_ends_without_a_resume(scenario in any_scenario()) {
         let mut env = TestEnv::run(&scenario, |_, _| {});
         env.apply(0, Op::Cancel);
-        let ended = serve(&mut env, |env| {
+        let ended = advance_until_ended(&mut env, |env| {
             env.apply(0, Op::Cancel);
         });
         prop_assert!(ended, "{:?}", env.runs[0].record);
@@ -39,23 +39,28 @@ proptest! {
 }
 
 /// Advances the first run until it ends. `operator` acts whenever the run is paused.
-fn serve(env: &mut TestEnv, mut operator: impl FnMut(&mut TestEnv)) -> bool {
+fn advance_until_ended(env: &mut TestEnv, mut operator: impl FnMut(&mut TestEnv)) -> bool {
     for _ in 0..ROUNDS_MAX {
         let record = &env.runs[0].record;
-        let served = match (record.status, &record.live) {
+        let op = match (record.status, &record.step_state) {
             (status, _) if status.is_terminal() => return true,
             (RunStatus::Paused, _) => {
                 operator(env);
                 continue;
             }
-            (_, Live::Running(_)) => Op::Finish { who: WorkerRef::Current, hand_off: false },
-            (_, Live::Retrying { .. } | Live::WaitingEvent { .. } | Live::WaitingApproval { .. }) => {
+            (_, StepState::Running(_)) => Op::Finish { who: WorkerRef::Current, hand_off: false },
+            (
+                _,
+                StepState::Retrying { .. }
+                | StepState::WaitingEvent { .. }
+                | StepState::WaitingApproval { .. },
+            ) => {
                 env.apply(0, Op::PassUntilDue);
-                Op::Serve
+                Op::Advance
             }
-            _ => Op::Serve,
+            _ => Op::Advance,
         };
-        env.apply(0, served);
+        env.apply(0, op);
     }
     false
 }

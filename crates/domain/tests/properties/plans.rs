@@ -19,11 +19,11 @@ use crate::scenario::USERS;
 /// Enough to start, continue, roll back more than one step, and end.
 const STEPS_MAX: usize = 5;
 
-/// A tool for each effect class; one of them forgets its keys after a short time.
-const TOOLS: [&str; 6] = ["read", "native", "native.forgetful", "set", "find", "shell"];
+/// A tool for each effect class; one more that forgets its keys after a short time, and one that destroys data.
+const TOOLS: [&str; 7] = ["read", "native", "native.forgetful", "native.destructive", "set", "find", "shell"];
 
 /// How long `native.forgetful` remembers a key.
-const REMEMBERED_FOR: Millis = Millis::mins(5);
+const REMEMBERED_FOR: Millis = Millis::mins(30);
 
 /// Any plan.
 pub(crate) fn any_plan() -> impl Strategy<Value = Plan> {
@@ -222,7 +222,7 @@ fn action_of(call: &Call, key: IdempotencyKey) -> Action {
         key,
         key_retention: (call.tool.as_str() == "native.forgetful").then_some(REMEMBERED_FOR),
         changes: Vec::new(),
-        destructive: false,
+        destructive: call.tool.as_str() == "native.destructive",
         estimate_microusd: None,
         fields: Value::Null,
     }
@@ -231,7 +231,7 @@ fn action_of(call: &Call, key: IdempotencyKey) -> Action {
 fn class_of(tool: &str) -> EffectClass {
     match tool {
         "read" => EffectClass::ReadOnly,
-        "native" | "native.forgetful" => EffectClass::NativeKey,
+        "native" | "native.forgetful" | "native.destructive" => EffectClass::NativeKey,
         "set" => EffectClass::CompareAndSet,
         "find" => EffectClass::LookUp,
         _ => EffectClass::Opaque,

@@ -4,7 +4,11 @@ use domain::command::{AttemptMode, Certainty};
 use domain::plan::{OnReject, OnTimeout, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::retry_policy::RetryPolicy;
-use domain::{ApprovalRequirement, BlastRadius, IdempotencyKey, Live, Millis, PlannedStep, RunStatus};
+use domain::tenant::Person;
+use domain::{
+    ApprovalRequirement, BlastRadius, Channel, IdempotencyKey, Millis, ParticipantRole, PlannedStep, Role,
+    RunStatus, StepState,
+};
 
 use crate::plans::{call, event_name, person, plan, step};
 use crate::scenario::{Binding, Op, PlannedOp, Scenario, WorkerRef};
@@ -16,10 +20,10 @@ pub(crate) const FINISH: Op = Op::Finish { who: WorkerRef::Current, hand_off: fa
 #[test]
 fn first_step_reuses_effect_of_another_run() {
     let mut env = env_with([vec![shared("native")], vec![shared("native")]]);
-    env.apply(1, Op::Serve);
+    env.apply(1, Op::Advance);
     env.apply(1, FINISH);
 
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
 
     assert_eq!(env.runs[0].record.status, RunStatus::Succeeded);
     assert_eq!(env.runs[0].record.effects.done, 0);
@@ -29,7 +33,7 @@ fn first_step_reuses_effect_of_another_run() {
 fn approval_of_a_removed_user_does_not_count() {
     let two = PlannedStep { blast_radius: BlastRadius::High, ..shared("native") };
     let mut env = env_with([vec![two], vec![shared("read")]]);
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
     env.apply(0, Op::Vote { back: 0, approve: true, person: 1 }).unwrap();
     env.apply(0, Op::Directory { person: 1, present: false });
     env.apply(0, Op::Vote { back: 0, approve: true, person: 2 }).unwrap();
@@ -43,11 +47,11 @@ fn approval_of_a_removed_user_does_not_count() {
 fn approver_removed_before_the_claim_does_not_count() {
     let approved = PlannedStep { blast_radius: BlastRadius::Medium, ..shared("native") };
     let mut env = env_with([vec![approved], vec![shared("read")]]);
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
     env.apply(0, Op::Vote { back: 0, approve: true, person: 1 }).unwrap();
     env.apply(0, Op::Directory { person: 1, present: false });
 
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
 
     assert_eq!(env.runs[0].record.status, RunStatus::WaitingApproval);
     assert_eq!(env.runs[0].requested.len(), 2);
@@ -58,14 +62,14 @@ fn approver_removed_before_the_claim_does_not_count() {
 fn interrupted_effect_needs_approvers_who_are_still_in_the_directory() {
     let approved = PlannedStep { blast_radius: BlastRadius::Medium, ..own("native") };
     let mut env = env_with([vec![approved], vec![own("read")]]);
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
     env.apply(0, Op::Vote { back: 0, approve: true, person: 1 }).unwrap();
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
     env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
     env.apply(0, Op::Directory { person: 1, present: false });
     env.apply(0, Op::PassUntilDue);
 
-    let commit = env.apply(0, Op::Serve).unwrap();
+    let commit = env.apply(0, Op::Advance).unwrap();
 
     assert_eq!((mode(&commit), env.runs[0].record.status), (None, RunStatus::Paused));
 }
@@ -74,10 +78,10 @@ fn interrupted_effect_needs_approvers_who_are_still_in_the_directory() {
 fn interrupted_effect_needs_the_approval_that_policy_now_requires() {
     for (blast_radius, approved) in [(BlastRadius::Low, false), (BlastRadius::Medium, true)] {
         let mut env = env_with([vec![PlannedStep { blast_radius, ..own("native") }], vec![own("read")]]);
-        env.apply(0, Op::Serve).unwrap();
+        env.apply(0, Op::Advance).unwrap();
         if approved {
             env.apply(0, APPROVE).unwrap();
-            env.apply(0, Op::Serve).unwrap();
+            env.apply(0, Op::Advance).unwrap();
         }
         env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
         env.apply(0, Op::PassUntilDue);
@@ -98,20 +102,89 @@ fn interrupted_effect_needs_the_approval_that_policy_now_requires() {
 fn rejected_rollback_names_the_rejection_when_asked_again() {
     let approved = PlannedStep { blast_radius: BlastRadius::Medium, ..undoable("native") };
     let mut env = env_with([vec![approved, own("read")], vec![own("read")]]);
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
     env.apply(0, APPROVE).unwrap();
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
     env.apply(0, FINISH).unwrap();
     env.apply(0, Op::RollBack).unwrap();
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
     env.apply(0, Op::Vote { back: 0, approve: false, person: 2 }).unwrap();
     assert_eq!(env.runs[0].record.status, RunStatus::Paused);
 
     env.apply(0, Op::Resume).unwrap();
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
 
     let request = &env.runs[0].approvals[env.runs[0].requested.last().unwrap()];
     assert_eq!(request.rejected.as_ref().map(|rejection| &rejection.by), Some(&person(2)));
+}
+
+#[test]
+fn rejecter_cannot_approve_the_rollback() {
+    let approved = PlannedStep { blast_radius: BlastRadius::Medium, ..undoable("native") };
+    let rejected = PlannedStep { blast_radius: BlastRadius::Medium, ..own("native") };
+    let mut env = env_with([vec![approved, rejected], vec![own("read")]]);
+    env.apply(0, Op::Advance).unwrap();
+    env.apply(0, APPROVE).unwrap();
+    env.apply(0, Op::Advance).unwrap();
+    env.apply(0, FINISH).unwrap();
+    env.apply(0, Op::Advance).unwrap();
+    env.apply(0, Op::Vote { back: 0, approve: false, person: 2 }).unwrap();
+    assert!(env.runs[0].record.is_rolling_back());
+    env.apply(0, Op::Advance).unwrap();
+
+    let request = &env.runs[0].approvals[env.runs[0].requested.last().unwrap()];
+    assert_eq!(request.excluded.role_of(&person(2)), Some(ParticipantRole::Rejecter));
+    assert!(env.apply(0, Op::Vote { back: 0, approve: true, person: 2 }).is_none());
+    assert!(env.receipts.values().all(|receipt| !receipt.undo));
+    assert!(env.apply(0, APPROVE).is_some(), "a user who approved the action may approve its rollback");
+}
+
+/// Another user approves in Slack, and then loses the role there. The vote is void, also after the decision.
+#[test]
+fn approval_in_slack_needs_the_role_until_it_is_used() {
+    let approver = Person { slack_roles: [Role::Approver].into_iter().collect(), ..Person::default() };
+    let slack = Channel::Slack { team: "T1".to_owned(), user: "U1".to_owned() };
+    let api = Channel::Api { credential: "key:00".to_owned() };
+    for (channel, role_is_removed, counts) in
+        [(&slack, true, false), (&slack, false, true), (&api, true, true)]
+    {
+        let mut env = env_with([
+            vec![PlannedStep { blast_radius: BlastRadius::Medium, ..own("native") }],
+            vec![own("read")],
+        ]);
+        env.tenant.people.insert(person(1), approver.clone());
+        env.apply(0, Op::Advance).unwrap();
+        env.apply(0, APPROVE).unwrap();
+        for approval in env.runs[0].approvals.values_mut() {
+            approval.votes[0].through = channel.clone();
+        }
+        if role_is_removed {
+            env.tenant.people.insert(person(1), Person::default());
+        }
+
+        env.apply(0, Op::Advance).unwrap();
+
+        assert_eq!(env.receipts.len(), usize::from(counts), "{channel:?}, removed: {role_is_removed}");
+    }
+}
+
+#[test]
+fn user_without_the_role_in_slack_can_approve_again() {
+    let two = PlannedStep { blast_radius: BlastRadius::High, ..own("native") };
+    let mut env = env_with([vec![two], vec![own("read")]]);
+    env.apply(0, Op::Advance).unwrap();
+    env.apply(0, APPROVE).unwrap();
+    let commit = env.apply(0, APPROVE);
+    assert!(commit.is_none_or(|commit| commit.decision.events.is_empty()), "the same vote twice");
+    for approval in env.runs[0].approvals.values_mut() {
+        approval.votes[0].through = Channel::Slack { team: "T1".to_owned(), user: "U1".to_owned() };
+    }
+
+    let commit = env.apply(0, APPROVE).unwrap();
+    assert!(!commit.decision.events.is_empty(), "the directory gives no role in Slack");
+    assert_eq!(env.runs[0].record.status, RunStatus::WaitingApproval);
+    env.apply(0, Op::Vote { back: 0, approve: true, person: 2 }).unwrap();
+    assert_ne!(env.runs[0].record.status, RunStatus::WaitingApproval);
 }
 
 #[test]
@@ -119,7 +192,7 @@ fn user_who_signals_during_an_approval_cannot_approve() {
     let wait = Work::Wait { event: event_name(0), timeout: Millis::hours(1), on_timeout: OnTimeout::Fail };
     let approved = PlannedStep { blast_radius: BlastRadius::Medium, ..own("native") };
     let mut env = env_with([vec![approved, step(wait)], vec![own("read")]]);
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
     let signal = Op::Signal { event: 0, delivery: 0 };
     env.apply_planned(&PlannedOp { run: 0, stale: false, user: Some(1), op: signal }).unwrap();
 
@@ -131,7 +204,7 @@ fn user_who_signals_during_an_approval_cannot_approve() {
 fn opaque_action_is_attempted_once_by_default() {
     for (tool, status) in [("shell", RunStatus::FailedTerminal), ("native", RunStatus::FailedRetryable)] {
         let mut env = env_with([vec![own(tool)], vec![own("read")]]);
-        env.apply(0, Op::Serve).unwrap();
+        env.apply(0, Op::Advance).unwrap();
         env.apply(0, failed(Certainty::DidNotHappen)).unwrap();
         assert_eq!(env.runs[0].record.status, status, "{tool}");
     }
@@ -140,12 +213,12 @@ fn opaque_action_is_attempted_once_by_default() {
 #[test]
 fn waiting_run_reuses_result_of_the_other_run() {
     let mut env = env_with([vec![shared("native")], vec![shared("native")]]);
-    env.apply(1, Op::Serve);
-    env.apply(0, Op::Serve);
+    env.apply(1, Op::Advance);
+    env.apply(0, Op::Advance);
     env.apply(1, FINISH);
 
     env.apply(0, Op::PassUntilDue);
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
 
     assert_eq!(env.runs[0].record.status, RunStatus::Succeeded);
 }
@@ -153,17 +226,17 @@ fn waiting_run_reuses_result_of_the_other_run() {
 #[test]
 fn abandoned_effect_repeats_after_operator_resumes() {
     let mut env = env_with([vec![shared("shell")], vec![shared("shell")]]);
-    env.apply(1, Op::Serve);
+    env.apply(1, Op::Advance);
     env.apply(1, failed(Certainty::MayHaveHappened));
     env.apply(1, Op::Cancel);
     assert_eq!(env.runs[1].record.status, RunStatus::Canceled);
     let left = env.receipts.values().next().unwrap().clone();
 
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
     assert_eq!(env.runs[0].record.status, RunStatus::Paused);
 
     env.apply(0, Op::Resume).unwrap();
-    let commit = env.apply(0, Op::Serve).unwrap();
+    let commit = env.apply(0, Op::Advance).unwrap();
     assert_eq!(mode(&commit), Some(AttemptMode::Repeat));
     assert_eq!(commit.decision.receipts[0].displaces.as_ref(), Some(&left));
     env.apply(0, FINISH).unwrap();
@@ -174,27 +247,27 @@ fn abandoned_effect_repeats_after_operator_resumes() {
 #[test]
 fn postponed_authorized_retry_returns_to_operator() {
     let mut env = env_with([vec![shared("shell")], vec![shared("shell")]]);
-    env.apply(1, Op::Serve);
+    env.apply(1, Op::Advance);
     env.apply(1, failed(Certainty::MayHaveHappened));
     env.apply(1, Op::Cancel);
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
     env.apply(0, Op::Resume).unwrap();
 
     env.apply(0, Op::Postpone).unwrap();
     assert_eq!(env.runs[0].record.status, RunStatus::Paused);
 
     env.apply(0, Op::Resume).unwrap();
-    let commit = env.apply(0, Op::Serve).unwrap();
+    let commit = env.apply(0, Op::Advance).unwrap();
     assert_eq!(mode(&commit), Some(AttemptMode::Repeat));
 }
 
 #[test]
 fn canceled_run_does_not_count_foreign_unknown() {
     let mut env = env_with([vec![shared("shell")], vec![shared("shell")]]);
-    env.apply(1, Op::Serve);
+    env.apply(1, Op::Advance);
     env.apply(1, failed(Certainty::MayHaveHappened));
     env.apply(1, Op::Cancel);
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
 
     env.apply(0, Op::Cancel).unwrap();
 
@@ -205,12 +278,12 @@ fn canceled_run_does_not_count_foreign_unknown() {
 #[test]
 fn paused_retry_continues_in_the_same_mode() {
     let mut env = env_with([vec![own("native")], vec![own("read")]]);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, failed(Certainty::MayHaveHappened));
     env.apply(0, Op::Pause);
     env.apply(0, Op::Resume);
 
-    let commit = env.apply(0, Op::Serve).unwrap();
+    let commit = env.apply(0, Op::Advance).unwrap();
 
     assert_eq!(mode(&commit), Some(AttemptMode::Repeat));
 }
@@ -218,13 +291,13 @@ fn paused_retry_continues_in_the_same_mode() {
 #[test]
 fn authorization_survives_a_pause() {
     let mut env = env_with([vec![own("shell")], vec![own("read")]]);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, failed(Certainty::MayHaveHappened));
     env.apply(0, Op::Resume);
     env.apply(0, Op::Pause);
     env.apply(0, Op::Resume);
 
-    let commit = env.apply(0, Op::Serve).unwrap();
+    let commit = env.apply(0, Op::Advance).unwrap();
 
     assert_eq!(mode(&commit), Some(AttemptMode::Repeat));
 }
@@ -232,7 +305,7 @@ fn authorization_survives_a_pause() {
 #[test]
 fn unknown_outcome_can_be_canceled_twice() {
     let mut env = env_with([vec![own("shell")], vec![own("read")]]);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, Op::Cancel);
     env.apply(0, failed(Certainty::MayHaveHappened));
     assert_eq!(env.runs[0].record.status, RunStatus::Paused);
@@ -246,9 +319,9 @@ fn unknown_outcome_can_be_canceled_twice() {
 #[test]
 fn rollback_counts_open_effect_as_unknown() {
     let mut env = env_with([vec![undoable("set"), own("native")], vec![own("read")]]);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, FINISH);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, failed(Certainty::MayHaveHappened));
 
     env.apply(0, Op::RollBack).unwrap();
@@ -259,37 +332,37 @@ fn rollback_counts_open_effect_as_unknown() {
 #[test]
 fn unbindable_step_keeps_its_open_intent() {
     let mut env = env_with([vec![own("native")], vec![own("read")]]);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, failed(Certainty::MayHaveHappened));
 
     env.apply(0, Op::FailUnclaimed).unwrap();
 
     let record = &env.runs[0].record;
     assert_eq!(record.status, RunStatus::Paused);
-    assert!(matches!(&record.live, Live::Unresolved { open: Some(_), .. }));
+    assert!(matches!(&record.step_state, StepState::Unresolved { open: Some(_), .. }));
 }
 
 #[test]
 fn failed_undo_is_not_counted_unknown() {
     let mut env = env_with([vec![undoable("set"), own("read")], vec![own("read")]]);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, FINISH);
     env.apply(0, Op::RollBack);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
 
     env.apply(0, Op::Fail(WorkerRef::Current)).unwrap();
 
     let record = &env.runs[0].record;
     assert_eq!(record.status, RunStatus::Paused);
-    assert!(matches!(&record.live, Live::Unresolved { open: None, .. }));
+    assert!(matches!(&record.step_state, StepState::Unresolved { open: None, .. }));
 }
 
 #[test]
 fn authorization_does_not_repeat_another_effect() {
     let mut env = env_with([vec![own("shell")], vec![named("native", "shared:1")]]);
-    env.apply(1, Op::Serve);
+    env.apply(1, Op::Advance);
     env.apply(1, FINISH);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, failed(Certainty::MayHaveHappened));
     env.apply(0, Op::Resume);
 
@@ -304,7 +377,7 @@ fn authorization_does_not_repeat_another_effect() {
 #[test]
 fn changed_action_counts_old_effect_as_unknown() {
     let mut env = env_with([vec![own("shell")], vec![own("read")]]);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, failed(Certainty::MayHaveHappened));
     env.apply(0, Op::Resume);
 
@@ -322,7 +395,7 @@ fn effect_of_another_run_is_not_rolled_back() {
     let steps = || vec![undoable.clone(), own("read")];
     let mut env = env_with([steps(), steps()]);
     for run in [1, 0] {
-        env.apply(run, Op::Serve);
+        env.apply(run, Op::Advance);
         env.apply(run, FINISH);
     }
 
@@ -345,7 +418,7 @@ fn gate_cannot_be_claimed() {
 #[test]
 fn authorization_covers_only_the_reviewed_action() {
     let mut env = env_with([vec![own("shell")], vec![own("read")]]);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, failed(Certainty::MayHaveHappened));
     env.apply(0, Op::Resume);
 
@@ -361,25 +434,87 @@ fn repeating_an_opaque_action_needs_new_approval() {
         vec![PlannedStep { blast_radius: BlastRadius::Medium, ..own("shell") }],
         vec![own("read")],
     ]);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, APPROVE);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, failed(Certainty::MayHaveHappened));
     env.apply(0, Op::Resume);
 
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
 
     let record = &env.runs[0].record;
-    assert!(matches!(&record.live, Live::WaitingApproval { open: Some(_), .. }), "{:?}", record.live);
+    assert!(
+        matches!(&record.step_state, StepState::WaitingApproval { open: Some(_), .. }),
+        "{:?}",
+        record.step_state
+    );
     env.apply(0, APPROVE).unwrap();
-    let commit = env.apply(0, Op::Serve).unwrap();
+    let commit = env.apply(0, Op::Advance).unwrap();
     assert_eq!(mode(&commit), Some(AttemptMode::Repeat));
+}
+
+/// An approval covers one attempt at a risky action. The next one needs another, also if policy allows the action.
+#[test]
+fn failed_attempt_at_a_risky_action_needs_a_new_approval() {
+    for (tool, blast_radius, asks_again) in [
+        ("native", BlastRadius::Low, false),
+        ("native", BlastRadius::Medium, true),
+        ("set", BlastRadius::High, true),
+        ("shell", BlastRadius::Medium, true),
+    ] {
+        let mut env = env_with([vec![retried(tool, blast_radius)], vec![own("read")]]);
+        start_approved(&mut env);
+        let asked = env.runs[0].requested.len();
+        env.apply(0, failed(Certainty::DidNotHappen)).unwrap();
+        env.apply(0, Op::PassUntilDue);
+
+        let commit = env.apply(0, Op::Advance).unwrap();
+
+        assert_eq!(mode(&commit).is_none(), asks_again, "{tool}, {blast_radius:?}");
+        assert_eq!(env.runs[0].requested.len(), asked + usize::from(asks_again), "{tool}, {blast_radius:?}");
+        if asks_again {
+            approve(&mut env);
+            let commit = env.apply(0, Op::Advance).unwrap();
+            assert_eq!(mode(&commit), Some(AttemptMode::Fresh), "{tool}, {blast_radius:?}");
+        }
+    }
+}
+
+/// A crash or a lost reply does not consume another approval: the effect is still the one that was approved.
+#[test]
+fn interrupted_effect_continues_under_its_approval() {
+    for blast_radius in [BlastRadius::Low, BlastRadius::Medium, BlastRadius::High] {
+        for is_crash in [false, true] {
+            let mut env = env_with([vec![retried("native", blast_radius)], vec![own("read")]]);
+            start_approved(&mut env);
+            for _ in 0..2 {
+                if !is_crash {
+                    env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+                }
+                env.apply(0, Op::PassUntilDue);
+                let commit = env.apply(0, Op::Advance).unwrap();
+                assert_eq!(mode(&commit), Some(AttemptMode::Repeat), "{blast_radius:?}, crash: {is_crash}");
+            }
+        }
+    }
+}
+
+/// The data may be destroyed already, so a person decides.
+#[test]
+fn unknown_outcome_of_a_destructive_action_is_not_repeated() {
+    let mut env = env_with([vec![retried("native.destructive", BlastRadius::Low)], vec![own("read")]]);
+    start_approved(&mut env);
+    env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+    assert_eq!(env.runs[0].record.status, RunStatus::Paused);
+
+    env.apply(0, Op::Resume).unwrap();
+    assert_eq!(mode(&env.apply(0, Op::Advance).unwrap()), Some(AttemptMode::Repeat));
 }
 
 #[test]
 fn key_of_another_action_is_a_conflict() {
     let mut env = env_with([vec![shared("native")], vec![shared("native")]]);
-    env.apply(1, Op::Serve);
+    env.apply(1, Op::Advance);
     env.apply(1, FINISH);
 
     env.apply(0, Op::Claim(Binding::OtherAction)).unwrap();
@@ -391,13 +526,13 @@ fn key_of_another_action_is_a_conflict() {
 #[test]
 fn pause_does_not_authorize_retry() {
     let mut env = env_with([vec![own("native.forgetful")], vec![own("read")]]);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, failed(Certainty::MayHaveHappened));
     env.apply(0, Op::Pause);
     env.apply(0, Op::Pass { ms: 3_600_000 });
     env.apply(0, Op::Resume);
 
-    let commit = env.apply(0, Op::Serve).unwrap();
+    let commit = env.apply(0, Op::Advance).unwrap();
 
     assert_eq!(mode(&commit), None, "the other side has forgotten the key by now");
     assert_eq!(env.runs[0].record.status, RunStatus::Paused);
@@ -407,7 +542,7 @@ fn pause_does_not_authorize_retry() {
 fn paused_wait_buffers_its_event() {
     let wait = Work::Wait { event: event_name(0), timeout: Millis::secs(60), on_timeout: OnTimeout::Fail };
     let mut env = env_with([vec![step(wait), own("read")], vec![own("read")]]);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     assert_eq!(env.runs[0].record.status, RunStatus::WaitingEvent);
     env.apply(0, Op::Pause).unwrap();
     assert_eq!(env.runs[0].record.due_at, None, "its time does not run out while it is held");
@@ -417,7 +552,7 @@ fn paused_wait_buffers_its_event() {
     assert_eq!(env.runs[0].record.status, RunStatus::Paused);
     assert!(env.apply(0, Op::Signal { event: 1, delivery: 0 }).is_none(), "one id, one event");
     env.apply(0, Op::Resume);
-    env.apply(0, Op::Serve).unwrap();
+    env.apply(0, Op::Advance).unwrap();
 
     assert_eq!((env.runs[0].record.at.0, env.runs[0].record.status), (1, RunStatus::Running));
 }
@@ -426,12 +561,12 @@ fn paused_wait_buffers_its_event() {
 fn rollback_waiting_for_approval_is_not_canceled() {
     let undo = PlannedStep { blast_radius: BlastRadius::Medium, ..undoable("set") };
     let mut env = env_with([vec![undo, own("read")], vec![own("read")]]);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, APPROVE);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     env.apply(0, FINISH);
     env.apply(0, Op::RollBack);
-    env.apply(0, Op::Serve);
+    env.apply(0, Op::Advance);
     assert_eq!(env.runs[0].record.status, RunStatus::WaitingApproval);
 
     env.apply(0, Op::Cancel);
@@ -458,6 +593,32 @@ fn named(tool: &str, key: &str) -> PlannedStep {
 }
 
 /// A call with a rollback and one attempt.
+fn retried(tool: &str, blast_radius: BlastRadius) -> PlannedStep {
+    let retry = RetryPolicy { attempts: 5, once_if_risky: false, ..RetryPolicy::default() };
+    PlannedStep { retry, blast_radius, ..own(tool) }
+}
+
+/// The first attempt starts, with the approvals that it needs.
+fn start_approved(env: &mut TestEnv) {
+    env.apply(0, Op::Advance).unwrap();
+    if env.runs[0].record.status == RunStatus::WaitingApproval {
+        approve(env);
+        env.apply(0, Op::Advance).unwrap();
+    }
+    assert!(
+        matches!(env.runs[0].record.step_state, StepState::Running(_)),
+        "{:?}",
+        env.runs[0].record.step_state
+    );
+}
+
+fn approve(env: &mut TestEnv) {
+    env.apply(0, APPROVE).unwrap();
+    if env.runs[0].record.status == RunStatus::WaitingApproval {
+        env.apply(0, Op::Vote { back: 0, approve: true, person: 2 }).unwrap();
+    }
+}
+
 pub(crate) fn undoable(tool: &str) -> PlannedStep {
     let retry = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
     PlannedStep { rollback: Some(Undo::Call(call(tool, None))), retry, ..own(tool) }

@@ -3,7 +3,8 @@
 use domain::chain::verify;
 use domain::view::step_status;
 use domain::{
-    Cause, Decision, Event, EventBody, Job, Lease, Live, QueueName, RunRecord, RunStatus, StepSeq, StepStatus,
+    Cause, Decision, Event, EventBody, Job, Lease, QueueName, RunRecord, RunStatus, StepSeq, StepState,
+    StepStatus,
 };
 use proptest::prelude::*;
 
@@ -124,7 +125,7 @@ proptest! {
             let Run { record, plan, .. } = &env.runs[commit.run];
             let work = &plan.step(record.at).unwrap().work;
             let is_call = matches!(work, domain::plan::Work::Call(_));
-            assert!(is_call || !matches!(record.live, Live::Running(_)), "{work:?}");
+            assert!(is_call || !matches!(record.step_state, StepState::Running(_)), "{work:?}");
         });
     }
 
@@ -141,8 +142,8 @@ proptest! {
 
 /// The lease before the commit.
 fn lease(commit: &Commit) -> Option<&Lease> {
-    match &commit.before.as_ref()?.live {
-        Live::Running(lease) => Some(lease),
+    match &commit.before.as_ref()?.step_state {
+        StepState::Running(lease) => Some(lease),
         _ => None,
     }
 }
@@ -162,20 +163,22 @@ fn assert_succeeded_together(run: &Run) {
         (0..run.record.steps).map(|seq| step_status(&run.record, &run.steps, StepSeq(seq))).collect();
     let all = statuses.iter().all(|status| *status == StepStatus::Succeeded);
     let succeeded = run.record.status == RunStatus::Succeeded;
-    assert_eq!(succeeded, all && !run.record.is_undoing(), "{} {statuses:?}", run.record.status);
+    assert_eq!(succeeded, all && !run.record.is_rolling_back(), "{} {statuses:?}", run.record.status);
 }
 
 fn assert_message(env: &TestEnv, commit: &Commit) {
     let record = &commit.decision.record;
     let advances = commit.decision.outgoing.iter().filter(|message| message.job == Job::Advance);
     let sent: Vec<_> = advances.collect();
-    match &record.live {
+    match &record.step_state {
         _ if record.status.is_terminal() || record.status == RunStatus::Paused => assert!(sent.is_empty()),
-        Live::Ready { .. } => assert_eq!(sent.iter().map(|message| message.delay.0).collect::<Vec<_>>(), [0]),
-        Live::Retrying { not_before, .. } => {
-            let arrives = sent.iter().map(|message| env.now + message.delay).min();
-            let looked_at = arrives.or(record.due_at).unwrap();
-            assert!(looked_at <= (*not_before).max(env.now), "{looked_at} {not_before}");
+        StepState::Ready { .. } => {
+            assert_eq!(sent.iter().map(|message| message.delay.0).collect::<Vec<_>>(), [0]);
+        }
+        StepState::Retrying { not_before, .. } => {
+            let message_at = sent.iter().map(|message| env.now + message.delay).min();
+            let woken_at = message_at.or(record.due_at).unwrap();
+            assert!(woken_at <= (*not_before).max(env.now), "{woken_at} {not_before}");
         }
         _ => {}
     }
@@ -188,7 +191,7 @@ fn assert_queues(decision: &Decision) {
         EventBody::RollbackStarted { .. } => event.by.cause == Cause::User,
         _ => false,
     };
-    let outcome = decision.events.iter().any(|sealed| outcome(&sealed.event));
+    let outcome = decision.events.iter().any(|chained| outcome(&chained.event));
     let advance = if outcome { QueueName::Decisions } else { QueueName::Steps };
     for message in &decision.outgoing {
         let queue = match message.job {
@@ -202,20 +205,26 @@ fn assert_queues(decision: &Decision) {
 }
 
 fn assert_fits(record: &RunRecord) {
-    let undoing = record.is_undoing();
-    let fits = match (record.status, &record.live) {
-        (RunStatus::Queued, Live::Ready { .. }) => !undoing && record.at == StepSeq(0),
-        (RunStatus::Running, Live::Ready { .. } | Live::Running(_))
-        | (RunStatus::WaitingEvent, Live::WaitingEvent { .. })
-        | (RunStatus::FailedRetryable, Live::Retrying { .. }) => !undoing,
-        (RunStatus::RollingBack, Live::Ready { .. } | Live::Running(_) | Live::Retrying { .. }) => undoing,
-        (RunStatus::Paused, Live::Ready { .. } | Live::Retrying { .. } | Live::Unresolved { .. })
-        | (RunStatus::WaitingApproval, Live::WaitingApproval { .. })
-        | (RunStatus::Succeeded | RunStatus::FailedTerminal | RunStatus::Canceled, Live::Ended { .. }) => {
+    let undoing = record.is_rolling_back();
+    let fits = match (record.status, &record.step_state) {
+        (RunStatus::Queued, StepState::Ready { .. }) => !undoing && record.at == StepSeq(0),
+        (RunStatus::Running, StepState::Ready { .. } | StepState::Running(_))
+        | (RunStatus::WaitingEvent, StepState::WaitingEvent { .. })
+        | (RunStatus::FailedRetryable, StepState::Retrying { .. }) => !undoing,
+        (
+            RunStatus::RollingBack,
+            StepState::Ready { .. } | StepState::Running(_) | StepState::Retrying { .. },
+        ) => undoing,
+        (
+            RunStatus::Paused,
+            StepState::Ready { .. } | StepState::Retrying { .. } | StepState::Unresolved { .. },
+        )
+        | (RunStatus::WaitingApproval, StepState::WaitingApproval { .. })
+        | (RunStatus::Succeeded | RunStatus::FailedTerminal | RunStatus::Canceled, StepState::Ended { .. }) => {
             true
         }
         _ => false,
     };
-    assert!(fits, "{} {:?}", record.status, record.live);
+    assert!(fits, "{} {:?}", record.status, record.step_state);
     assert!(u32::from(record.at.0) < u32::from(record.steps));
 }

@@ -34,7 +34,7 @@ pub(crate) struct PlannedOp {
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
     /// A worker does the next work of the run.
-    Serve,
+    Advance,
     Claim(Binding),
     TakeOver(Binding),
     Finish {
@@ -119,7 +119,7 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = Scenario> {
 /// A scenario in which most steps need an approval, and users do most of what happens.
 pub(crate) fn governed_scenario() -> impl Strategy<Value = Scenario> {
     let op = prop_oneof![
-        10 => Just(Op::Serve),
+        10 => Just(Op::Advance),
         9 => any_vote(),
         4 => Just(Op::Finish { who: WorkerRef::Current, hand_off: false }),
         1 => Just(Op::Fail(WorkerRef::Current)),
@@ -173,7 +173,7 @@ fn any_planned_op() -> impl Strategy<Value = PlannedOp> {
 
 fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        20 => Just(Op::Serve),
+        20 => Just(Op::Advance),
         16 => any_worker_op(),
         6 => any_time(),
         5 => any_step_op(),

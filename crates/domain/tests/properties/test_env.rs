@@ -14,9 +14,10 @@ use domain::plan::{Undo, Work};
 use domain::record::{Intent, Signal};
 use domain::tenant::Person;
 use domain::{
-    Approval, ApprovalId, Cause, Channel, Decision, Draft, Failure, Fence, IdempotencyKey, Initiator, Live,
-    Millis, OpId, Participants, Payload, PersonId, Plan, PlannedStep, Receipt, Refusal, Ruling, RunRecord,
-    SignalChange, SignalId, Stamp, StepRecord, StepSeq, Tenant, TenantId, Timestamp, WorkerId, WorkspaceId,
+    Approval, ApprovalId, Cause, Channel, Decision, DecisionContext, Draft, Failure, Fence, IdempotencyKey,
+    Initiator, Millis, OpId, Participants, Payload, PersonId, Plan, PlannedStep, Receipt, Refusal, Ruling,
+    RunRecord, SignalChange, SignalId, StepRecord, StepSeq, StepState, Tenant, TenantId, Timestamp, WorkerId,
+    WorkspaceId,
 };
 use serde_json::{Value, json};
 
@@ -117,9 +118,9 @@ impl TestEnv {
             applied_by: Some(plans::person(4)),
             shaped_by,
         };
-        let mut stamp = self.stamp(plans::person(requester).as_str());
-        stamp.by.cause = Cause::User;
-        let decision = admit(op, plan, stamp);
+        let mut context = self.context(plans::person(requester).as_str());
+        context.by.cause = Cause::User;
+        let decision = admit(op, plan, context);
         self.runs.push(Run {
             plan: plan.clone(),
             record: decision.record.clone(),
@@ -164,10 +165,10 @@ impl TestEnv {
         (!plan.steps.is_empty()).then(|| self.admit(&plan, requester, shaped_by))
     }
 
-    fn stamp(&mut self, by: &str) -> Stamp {
+    fn context(&mut self, by: &str) -> DecisionContext {
         self.writes += 1;
         let op = OpId::new(&format!("op-{}", self.writes)).unwrap();
-        Stamp { op, now: self.now, by: Initiator::new(Cause::System, by) }
+        DecisionContext { op, now: self.now, by: Initiator::new(Cause::System, by) }
     }
 
     /// Applies an operation, decided on the current record.
@@ -187,7 +188,13 @@ impl TestEnv {
             op => {
                 let holds = self.runs[run].fence_of(op);
                 let (decision, outcome) = self.decide(planned)?;
-                let shaped_by = planned.user.filter(|_| shapes(op)).map(plans::person);
+                let rolls_back =
+                    decision.record.is_rolling_back() && !self.runs[run].record.is_rolling_back();
+                let shaped_by = match op {
+                    Op::Vote { person, approve: false, .. } if rolls_back => Some(*person),
+                    _ => planned.user.filter(|_| shapes(op)),
+                };
+                let shaped_by = shaped_by.map(plans::person);
                 return self.commit(run, decision, outcome).map(|commit| Commit {
                     shaped_by,
                     holds,
@@ -209,9 +216,9 @@ impl TestEnv {
 
     fn pass_until_due(&mut self, run: usize) {
         let record = &self.runs[run].record;
-        let due = match &record.live {
-            Live::Running(lease) => Some(lease.until),
-            Live::Retrying { not_before, .. } => Some(*not_before),
+        let due = match &record.step_state {
+            StepState::Running(lease) => Some(lease.until),
+            StepState::Retrying { not_before, .. } => Some(*not_before),
             _ => record.due_at,
         };
         self.now = due.map_or(self.now, |until| until.max(self.now));
@@ -219,15 +226,18 @@ impl TestEnv {
 
     /// The decision about an operation; `None` if it is refused.
     fn decide(&mut self, planned: &PlannedOp) -> Option<(Decision, Outcome)> {
-        let mut stamp = self.stamp("caller");
+        let mut context = self.context("caller");
         let PlannedOp { run, op, stale, user } = planned;
         if let Some(user) = user.filter(|_| is_command(op)) {
-            stamp.by = Initiator::new(Cause::User, plans::person(user).as_str());
+            context.by = Initiator::new(Cause::User, plans::person(user).as_str());
+        }
+        if let Op::Vote { person, .. } = op {
+            context.by = Initiator::new(Cause::Approval, plans::person(*person).as_str());
         }
         let run = &self.runs[*run];
         let record = if *stale { &run.previous } else { &run.record };
-        let approval = record.live.approval().and_then(|id| run.approvals.get(id)).cloned();
-        let mut draft = Draft::new(record.clone(), &run.plan, stamp).with_approval(approval);
+        let approval = record.step_state.approval().and_then(|id| run.approvals.get(id)).cloned();
+        let mut draft = Draft::new(record.clone(), &run.plan, context).with_approval(approval);
         let outcome = self.decide_op(run, op, &mut draft).ok()?;
         Some((draft.close(), outcome))
     }
@@ -236,19 +246,19 @@ impl TestEnv {
         let reason = || "because".to_owned();
         let nothing = Ok(Outcome::Nothing);
         match op {
-            Op::Serve => self.serve(run, draft),
+            Op::Advance => self.advance(run, draft),
             Op::Claim(binding) => self.claim(draft, *binding).decide(draft).map(granted),
             Op::TakeOver(binding) => TakeOver(self.claim(draft, *binding)).decide(draft).map(granted),
-            Op::Finish { who, hand_off } => self.finish(run.holder(*who)?, *hand_off, draft),
+            Op::Finish { who, hand_off } => self.finish(run.grant_of(*who)?, *hand_off, draft),
             Op::Retry { who, certainty, retry_after } => {
-                retry(run.holder(*who)?, *certainty, *retry_after, draft)
+                retry(run.grant_of(*who)?, *certainty, *retry_after, draft)
             }
-            Op::Fail(who) => fail(run.holder(*who)?, draft),
+            Op::Fail(who) => fail(run.grant_of(*who)?, draft),
             Op::FailUnclaimed => {
                 Fail { fence: None, failure: failure(), receipt: None }.decide(draft).and(nothing)
             }
             Op::Renew(who) => {
-                Renew { fence: run.holder(*who)?.fence, lease: LEASE }.decide(draft).and(nothing)
+                Renew { fence: run.grant_of(*who)?.fence, lease: LEASE }.decide(draft).and(nothing)
             }
             Op::OpenWait => OpenWait { buffered: run.buffered(draft) }.decide(draft).and(nothing),
             Op::OpenGate => OpenGate { message: "Go on?".to_owned() }.decide(draft).and(nothing),
@@ -269,7 +279,7 @@ impl TestEnv {
     }
 
     /// What a worker does after it received a message for the run.
-    fn serve(&self, run: &Run, draft: &mut Draft<'_>) -> Result<Outcome, Refusal> {
+    fn advance(&self, run: &Run, draft: &mut Draft<'_>) -> Result<Outcome, Refusal> {
         match next(&draft.record, draft.plan, self.now) {
             Next::Nothing | Next::NotBefore(_) => Err(Refusal::WrongState { expected: "pending work" }),
             Next::Claim => self.decide_op(run, &Op::Claim(Binding::Same), draft),
@@ -283,14 +293,14 @@ impl TestEnv {
 
     fn claim(&self, draft: &Draft<'_>, binding: Binding) -> Claim {
         let record = &draft.record;
-        let mut action = plans::action(draft.plan, &record.key.run, record.at, record.is_undoing());
+        let mut action = plans::action(draft.plan, &record.key.run, record.at, record.is_rolling_back());
         match binding {
             Binding::Same | Binding::StaleReceipt | Binding::OtherPolicy | Binding::StricterPolicy => {}
             Binding::OtherAction => action.contract += 1,
             Binding::OtherKey => action.key = IdempotencyKey::new("shared:1").unwrap(),
         }
         // A run cannot miss its own receipts, only those of other runs.
-        let current = !matches!(binding, Binding::StaleReceipt) || open_intent(&record.live).is_some();
+        let current = !matches!(binding, Binding::StaleReceipt) || open_intent(&record.step_state).is_some();
         let receipt = self.receipts.get(&action.key).filter(|_| current).cloned();
         let policy = u8::from(matches!(binding, Binding::OtherPolicy | Binding::StricterPolicy));
         let mut verdict = plans::verdict(draft.step().unwrap(), policy);
@@ -322,7 +332,7 @@ impl TestEnv {
     fn departed(&self, run: &domain::RunKey) -> Vec<PersonId> {
         let run = self.runs.iter().find(|known| known.record.key == *run);
         let approvals = run.into_iter().flat_map(|run| run.approvals.values());
-        approvals.flat_map(|approval| approval.departed(&self.tenant)).collect()
+        approvals.flat_map(|approval| approval.departed_approvers(&self.tenant)).collect()
     }
 
     /// A worker finishes, and may claim the next step in the same commit. It has loaded the next receipt before.
@@ -339,7 +349,8 @@ impl TestEnv {
             receipt: grant.receipt.clone(),
         };
         command.decide(draft)?;
-        let ready = matches!(draft.record.live, Live::Ready { .. }) && !draft.record.is_undoing();
+        let ready =
+            matches!(draft.record.step_state, StepState::Ready { .. }) && !draft.record.is_rolling_back();
         if hand_off && ready && next(&draft.record, draft.plan, self.now) == Next::Claim {
             return self.claim(draft, Binding::Same).decide(draft).map(granted);
         }
@@ -362,7 +373,7 @@ impl TestEnv {
 
     /// Commits a decision if its conditions hold.
     fn commit(&mut self, number: usize, decision: Decision, outcome: Outcome) -> Option<Commit> {
-        if !self.position(number, &decision) {
+        if !self.conditions_hold(number, &decision) {
             return None;
         }
         let replaced = decision.receipts.iter().map(|c| self.receipts.get(&c.receipt.key).cloned()).collect();
@@ -377,7 +388,7 @@ impl TestEnv {
         Some(Commit { run: number, before, holds, shaped_by, replaced, decision, outcome })
     }
 
-    fn position(&self, number: usize, decision: &Decision) -> bool {
+    fn conditions_hold(&self, number: usize, decision: &Decision) -> bool {
         let run = &self.runs[number];
         let mut seen = Vec::new();
         let receipts = decision.receipts.iter().all(|change| {
@@ -420,7 +431,7 @@ impl Run {
         before
     }
 
-    fn holder(&self, who: WorkerRef) -> Result<&Grant, Refusal> {
+    fn grant_of(&self, who: WorkerRef) -> Result<&Grant, Refusal> {
         let grant = match who {
             WorkerRef::Current => self.grants.last(),
             WorkerRef::Previous(back) => self.grants.iter().rev().nth(usize::from(back % 4)),
@@ -432,7 +443,7 @@ impl Run {
     fn fence_of(&self, op: &Op) -> Option<Fence> {
         match op {
             Op::Finish { who, .. } | Op::Retry { who, .. } | Op::Fail(who) | Op::Renew(who) => {
-                self.holder(*who).ok().map(|grant| grant.fence)
+                self.grant_of(*who).ok().map(|grant| grant.fence)
             }
             _ => None,
         }
@@ -473,18 +484,18 @@ fn stored(decision: &Decision) -> impl Iterator<Item = StoredEvent> + '_ {
     decision
         .events
         .iter()
-        .map(|sealed| StoredEvent { canonical: sealed.canonical.clone(), hash: sealed.hash })
+        .map(|chained| StoredEvent { canonical: chained.canonical.clone(), hash: chained.hash })
 }
 
 /// The intent that an earlier attempt left open.
-pub(crate) fn open_intent(live: &Live) -> Option<&Intent> {
-    match live {
-        Live::Ready { authorised: open, .. }
-        | Live::Retrying { open, .. }
-        | Live::WaitingApproval { open, .. }
-        | Live::Unresolved { open, .. } => open.as_ref(),
-        Live::Running(lease) => lease.intent.as_ref(),
-        Live::WaitingEvent { .. } | Live::Ended { .. } => None,
+pub(crate) fn open_intent(step_state: &StepState) -> Option<&Intent> {
+    match step_state {
+        StepState::Ready { authorised: open, .. }
+        | StepState::Retrying { open, .. }
+        | StepState::WaitingApproval { open, .. }
+        | StepState::Unresolved { open, .. } => open.as_ref(),
+        StepState::Running(lease) => lease.intent.as_ref(),
+        StepState::WaitingEvent { .. } | StepState::Ended { .. } => None,
     }
 }
 
@@ -527,7 +538,7 @@ fn fail(grant: &Grant, draft: &mut Draft<'_>) -> Result<Outcome, Refusal> {
 }
 
 fn resume(reason: String, draft: &mut Draft<'_>) -> Result<Outcome, Refusal> {
-    let open = open_intent(&draft.record.live).cloned();
+    let open = open_intent(&draft.record.step_state).cloned();
     Resume { reason }.decide(draft)?;
     Ok(open.map_or(Outcome::Nothing, |open| Outcome::MayHappenAgain(open.key)))
 }

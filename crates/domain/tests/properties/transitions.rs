@@ -19,7 +19,7 @@ proptest! {
     fn event_numbers_have_no_gaps(scenario in any_scenario()) {
         TestEnv::run(&scenario, |_, commit| {
             let first = commit.before.as_ref().map_or(0, |before| before.events);
-            let numbers: Vec<_> = commit.decision.events.iter().map(|sealed| sealed.event.n).collect();
+            let numbers: Vec<_> = commit.decision.events.iter().map(|chained| chained.event.n).collect();
             assert_eq!(numbers, (first..commit.decision.record.events).collect::<Vec<_>>());
         });
     }
@@ -30,7 +30,7 @@ proptest! {
             let mut status = commit.before.as_ref().map(|before| before.status);
             for moved in events(commit).filter_map(|event| event.run) {
                 assert_eq!(moved.from, status);
-                assert!(moved.from.is_none_or(|from| reaches(from, moved.to, run_moves)), "{moved:?}");
+                assert!(moved.from.is_none_or(|from| is_reachable(from, moved.to, run_moves)), "{moved:?}");
                 status = Some(moved.to);
             }
             let last = commit.decision.record.status;
@@ -41,11 +41,11 @@ proptest! {
     #[test]
     fn step_transitions_are_legal_and_contiguous(scenario in any_scenario()) {
         TestEnv::run(&scenario, |_, commit| {
-            let mut known = known_before(commit.before.as_ref());
+            let mut known = status_before(commit.before.as_ref());
             for moved in events(commit).filter_map(|event| event.step.clone()) {
-                let from = known.insert(moved.seq, moved.to).unwrap_or(first_known(commit));
+                let from = known.insert(moved.seq, moved.to).unwrap_or(initial_status(commit));
                 assert_eq!(moved.from, from, "{moved:?}");
-                assert!(reaches(from, moved.to, step_moves), "{moved:?}");
+                assert!(is_reachable(from, moved.to, step_moves), "{moved:?}");
             }
         });
     }
@@ -53,7 +53,7 @@ proptest! {
     #[test]
     fn ended_step_has_one_record_naming_its_event(scenario in any_scenario()) {
         TestEnv::run(&scenario, |env, commit| {
-            let ended: Vec<_> = events(commit).filter_map(ended).collect();
+            let ended: Vec<_> = events(commit).filter_map(recorded_end).collect();
             let records: Vec<_> =
                 commit.decision.steps.iter().map(|record| (record.event, record.seq, record.status)).collect();
             assert_eq!(records, ended);
@@ -77,26 +77,26 @@ proptest! {
 }
 
 fn events(commit: &Commit) -> impl Iterator<Item = &Event> {
-    commit.decision.events.iter().map(|sealed| &sealed.event)
+    commit.decision.events.iter().map(|chained| &chained.event)
 }
 
 /// An end that writes a step record. A canceled step writes none: the end of the run covers it.
-fn ended(event: &Event) -> Option<(u32, StepSeq, StepStatus)> {
+fn recorded_end(event: &Event) -> Option<(u32, StepSeq, StepStatus)> {
     let moved = event.step.as_ref()?;
     let recorded =
         matches!(moved.to, StepStatus::Succeeded | StepStatus::FailedTerminal | StepStatus::RolledBack);
     recorded.then_some((event.n, moved.seq, moved.to))
 }
 
-/// The live state belongs to the current step, except during a rollback.
-fn known_before(before: Option<&RunRecord>) -> BTreeMap<StepSeq, StepStatus> {
-    let live = before.filter(|before| !before.is_undoing());
-    live.map(|before| (before.at, before.live.status())).into_iter().collect()
+/// The state belongs to the current step, except during a rollback.
+fn status_before(before: Option<&RunRecord>) -> BTreeMap<StepSeq, StepStatus> {
+    let forward = before.filter(|before| !before.is_rolling_back());
+    forward.map(|before| (before.at, before.step_state.status())).into_iter().collect()
 }
 
 /// The status of a step that this commit mentions first: ready, or succeeded and about to be rolled back.
-fn first_known(commit: &Commit) -> StepStatus {
-    let undoing = commit.before.as_ref().is_some_and(RunRecord::is_undoing);
+fn initial_status(commit: &Commit) -> StepStatus {
+    let undoing = commit.before.as_ref().is_some_and(RunRecord::is_rolling_back);
     if undoing { StepStatus::Succeeded } else { StepStatus::Ready }
 }
 
@@ -109,6 +109,6 @@ fn step_moves(from: StepStatus) -> Vec<StepStatus> {
 }
 
 /// Whether one move leads there, or two moves that one event records together.
-fn reaches<T: Copy + PartialEq>(from: T, to: T, moves: fn(T) -> Vec<T>) -> bool {
+fn is_reachable<T: Copy + PartialEq>(from: T, to: T, moves: fn(T) -> Vec<T>) -> bool {
     moves(from).into_iter().any(|next| next == to || moves(next).contains(&to))
 }

@@ -12,17 +12,17 @@ use domain::payload::Fingerprint;
 use domain::plan::{Call, Work};
 use domain::record::Signal;
 use domain::{
-    Approval, Cause, Channel, Decision, Draft, EventBody, Failure, Fence, IdempotencyKey, Initiator, Live,
-    Participants, Payload, PersonId, Plan, PlannedStep, RunStatus, SignalId, Stamp, StepId, StepSeq,
-    TenantId, WorkspaceId,
+    Approval, Cause, Channel, Decision, DecisionContext, Draft, EventBody, Failure, Fence, IdempotencyKey,
+    Initiator, Participants, Payload, PersonId, Plan, PlannedStep, RunStatus, SignalId, StepId, StepSeq,
+    StepState, TenantId, WorkspaceId,
 };
 use serde_json::{Value, json};
 
 use super::config::{Mutant, Rollback, Second, Step};
 use super::oracle::People;
-use super::world::{
-    Bound, Governance, GovernedRun, Held, NOW, TENANT, World, attempted_twice, event, initiator, op, output,
-    spelled, tenant, voter,
+use super::state::{
+    BoundAction, Governance, GovernedRun, LeasedWork, NOW, State, TENANT, command_name, event, initiator,
+    op_id, output, tenant, voter_id, with_one_retry,
 };
 
 /// Every lease has this fence, because a state does not count the leases before it.
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Serve(usize),
     Finish(usize),
     Fail(usize),
+    Retry(usize),
     LoseReply(usize),
     Crash(usize),
     Signal(usize, u8),
@@ -54,18 +55,18 @@ pub(crate) enum Command {
 }
 
 /// The commands that may change something. The domain refuses more of them.
-pub(crate) fn possible(model: &Governance, world: &World, commands: &mut Vec<Command>) {
+pub(crate) fn possible_commands(model: &Governance, state: &State, commands: &mut Vec<Command>) {
     let people = || 0..model.config.people;
-    let left = world.left;
-    if world.oracle.broken != 0 {
+    let left = state.left;
+    if state.oracle.broken != 0 {
         return;
     }
-    if world.applied_by.is_none() {
+    if state.applied_by.is_none() {
         return commands.extend(people().map(Command::Apply));
     }
-    match (world.runs.len(), model.config.second) {
+    match (state.runs.len(), model.config.second) {
         (0, _) | (1, Second::SameKeys) => commands.extend(people().map(Command::Start)),
-        (1, Second::Undo) if world.runs[0].record.status.is_terminal() => {
+        (1, Second::Undo) if state.runs[0].record.status.is_terminal() => {
             commands.extend(people().map(Command::Undo));
         }
         _ => {}
@@ -79,86 +80,88 @@ pub(crate) fn possible(model: &Governance, world: &World, commands: &mut Vec<Com
     if left.external > 0 {
         commands.push(Command::ChangeExternalState);
     }
-    for (number, run) in world.runs.iter().enumerate() {
+    for (number, run) in state.runs.iter().enumerate() {
         if !run.record.status.is_terminal() {
-            possible_in(model, world, (number, run), commands);
+            possible_run_commands(model, state, (number, run), commands);
         }
     }
 }
 
-fn possible_in(
+fn possible_run_commands(
     model: &Governance,
-    world: &World,
+    state: &State,
     (number, run): (usize, &GovernedRun),
     commands: &mut Vec<Command>,
 ) {
     let people = || 0..model.config.people;
-    let left = world.left;
+    let left = state.left;
     let paused = run.record.status == RunStatus::Paused;
-    let each = |may: bool, command: fn(usize, u8) -> Command, commands: &mut Vec<Command>| {
+    let add_for_each_person = |may: bool, command: fn(usize, u8) -> Command, commands: &mut Vec<Command>| {
         if may {
             commands.extend(people().map(|person| command(number, person)));
         }
     };
-    let waits = matches!(run.record.live, Live::WaitingApproval { .. });
-    each(waits, Command::Approve, commands);
-    each(waits && left.rejections > 0, Command::Reject, commands);
-    each(left.signals > 0, Command::Signal, commands);
-    each(paused && left.resumes > 0, Command::Resume, commands);
-    each(left.rollbacks > 0, Command::RollBack, commands);
-    each(left.cancels > 0, Command::Cancel, commands);
-    let mut worker = |may: bool, command| {
+    let waits = matches!(run.record.step_state, StepState::WaitingApproval { .. });
+    add_for_each_person(waits, Command::Approve, commands);
+    add_for_each_person(waits && left.rejections > 0, Command::Reject, commands);
+    add_for_each_person(left.signals > 0, Command::Signal, commands);
+    add_for_each_person(paused && left.resumes > 0, Command::Resume, commands);
+    add_for_each_person(left.rollbacks > 0, Command::RollBack, commands);
+    add_for_each_person(left.cancels > 0, Command::Cancel, commands);
+    let mut add_if = |may: bool, command| {
         if may {
             commands.push(command);
         }
     };
-    let leased = matches!(run.record.live, Live::Running(_));
-    worker(!leased, Command::Serve(number));
-    worker(leased && left.crashes > 0, Command::Crash(number));
-    worker(!paused && left.pauses > 0, Command::Pause(number));
+    let leased = matches!(run.record.step_state, StepState::Running(_));
+    add_if(!leased, Command::Serve(number));
+    add_if(leased && left.crashes > 0, Command::Crash(number));
+    add_if(!paused && left.pauses > 0, Command::Pause(number));
     let Some(held) = &run.held else { return };
-    worker(true, Command::Finish(number));
-    worker(held.fresh && left.failures > 0, Command::Fail(number));
-    worker(held.receipt.is_some() && left.lost_replies > 0, Command::LoseReply(number));
+    add_if(true, Command::Finish(number));
+    add_if(held.fresh && left.failures > 0, Command::Fail(number));
+    add_if(held.fresh && held.receipt.is_some() && left.retries > 0, Command::Retry(number));
+    add_if(held.receipt.is_some() && left.lost_replies > 0, Command::LoseReply(number));
 }
 
 /// Carries out a command; `None` if it is refused or changes nothing.
-pub(crate) fn apply(model: &Governance, world: &mut World, command: Command) -> Option<()> {
+pub(crate) fn apply(model: &Governance, state: &mut State, command: Command) -> Option<()> {
     match command {
-        Command::Apply(person) => world.applied_by = Some(person),
-        Command::Start(person) => start(model, world, person)?,
-        Command::Undo(person) => undo(model, world, person)?,
-        Command::Serve(number) => serve(model, world, number)?,
+        Command::Apply(person) => state.applied_by = Some(person),
+        Command::Start(person) => start(model, state, person)?,
+        Command::Undo(person) => undo(model, state, person)?,
+        Command::Serve(number) => serve(model, state, number)?,
         Command::Crash(number) => {
-            world.left.crashes -= 1;
-            claim(model, world, number, true)?;
+            state.left.crashes -= 1;
+            claim(model, state, number, true)?;
         }
-        Command::Finish(number) => finish(model, world, number)?,
-        Command::Fail(number) => fail(model, world, number)?,
-        Command::LoseReply(number) => lose_reply(model, world, number)?,
-        Command::Signal(number, person) => signal(model, world, number, person)?,
-        Command::Approve(number, person) => vote(model, world, number, (person, true))?,
-        Command::Reject(number, person) => vote(model, world, number, (person, false))?,
+        Command::Finish(number) => finish(model, state, number)?,
+        Command::Fail(number) => fail(model, state, number)?,
+        Command::Retry(number) => retry(model, state, number)?,
+        Command::LoseReply(number) => lose_reply(model, state, number)?,
+        Command::Signal(number, person) => signal(model, state, number, person)?,
+        Command::Approve(number, person) => vote(model, state, number, (person, true))?,
+        Command::Reject(number, person) => vote(model, state, number, (person, false))?,
         Command::Pause(number) => {
-            world.left.pauses -= 1;
+            state.left.pauses -= 1;
             let (decision, _) =
-                decide(model, world, number, 0, |draft| Pause { reason: String::new() }.decide(draft).ok())?;
-            world.commit(model, number, decision);
+                decide(model, state, number, 0, |draft| Pause { reason: String::new() }.decide(draft).ok())?;
+            state.commit(model, number, decision);
         }
-        Command::Resume(number, person) => resume(model, world, number, person)?,
-        Command::RollBack(number, person) => roll_back(model, world, number, person)?,
-        Command::Cancel(number, person) => cancel(model, world, number, person)?,
+        Command::Resume(number, person) => resume(model, state, number, person)?,
+        Command::RollBack(number, person) => roll_back(model, state, number, person)?,
+        Command::Cancel(number, person) => cancel(model, state, number, person)?,
         Command::ChangeDirectory(person) => {
-            world.left.directory -= 1;
-            world.directory.toggle(person);
+            state.left.directory -= 1;
+            state.directory.toggle(person);
         }
         Command::ChangePolicy => {
-            world.left.policies -= 1;
-            world.policy = 1 - world.policy;
+            state.left.policies -= 1;
+            state.policy = 1 - state.policy;
         }
         Command::ChangeExternalState => {
-            world.left.external -= 1;
-            world.external = 1 - world.external;
+            state.left.external -= 1;
+            state.external = 1 - state.external;
         }
     }
     Some(())
@@ -167,12 +170,12 @@ pub(crate) fn apply(model: &Governance, world: &mut World, command: Command) -> 
 /// The decision about a command of a person; `None` if it is refused or changes nothing.
 fn decide<T>(
     model: &Governance,
-    world: &World,
+    state: &State,
     number: usize,
     person: u8,
     command: impl FnOnce(&mut Draft<'_>) -> Option<T>,
 ) -> Option<(Decision, T)> {
-    let run = &world.runs[number];
+    let run = &state.runs[number];
     decide_by(run, initiator(&model.config, person), run.approval.clone(), command)
 }
 
@@ -182,8 +185,8 @@ fn decide_by<T>(
     approval: Option<Approval>,
     command: impl FnOnce(&mut Draft<'_>) -> Option<T>,
 ) -> Option<(Decision, T)> {
-    let stamp = Stamp { op: op()?, now: NOW, by };
-    let mut draft = Draft::new(run.record.clone(), &run.plan, stamp).with_approval(approval);
+    let context = DecisionContext { op: op_id()?, now: NOW, by };
+    let mut draft = Draft::new(run.record.clone(), &run.plan, context).with_approval(approval);
     let output = command(&mut draft)?;
     let decision = draft.close();
     decision.changes(&run.record).then_some((decision, output))
@@ -193,25 +196,25 @@ fn worker() -> Initiator {
     Initiator::new(Cause::System, "worker")
 }
 
-fn start(model: &Governance, world: &mut World, person: u8) -> Option<()> {
-    let key = IdempotencyKey::new(&format!("start:{}", world.runs.len())).ok()?;
+fn start(model: &Governance, state: &mut State, person: u8) -> Option<()> {
+    let key = IdempotencyKey::new(&format!("start:{}", state.runs.len())).ok()?;
     let steps = (0..model.config.steps.len()).collect();
     let mut shaped = People::default();
     shaped.add(0);
-    shaped.add(world.applied_by?);
+    shaped.add(state.applied_by?);
     shaped.add(person);
     let shaped = (shaped, Participants::default());
-    admit_run(model, world, (key, "api", person), (Arc::clone(&model.plan), steps), shaped)
+    admit_run(model, state, (key, "api", person), (Arc::clone(&model.plan), steps), shaped)
 }
 
 fn admit_run(
     model: &Governance,
-    world: &mut World,
+    state: &mut State,
     (key, kind, person): (IdempotencyKey, &str, u8),
     (plan, steps): (Arc<Plan>, Vec<usize>),
     (shaped, shaped_by): (People, Participants),
 ) -> Option<()> {
-    let applied_by = PersonId::new(&spelled(&model.config, world.applied_by?)).ok()?;
+    let applied_by = PersonId::new(&command_name(&model.config, state.applied_by?)).ok()?;
     let command = Admit {
         tenant: TenantId::new(TENANT).ok()?,
         workspace: WorkspaceId::default(),
@@ -223,10 +226,10 @@ fn admit_run(
         applied_by: Some(applied_by).filter(|_| !model.config.has(Mutant::ApplierMayApprove)),
         shaped_by,
     };
-    let stamp = Stamp { op: op()?, now: NOW, by: initiator(&model.config, person) };
-    let decision = admit(command, &plan, stamp);
-    let number = world.runs.len();
-    world.runs.push(GovernedRun {
+    let context = DecisionContext { op: op_id()?, now: NOW, by: initiator(&model.config, person) };
+    let decision = admit(command, &plan, context);
+    let number = state.runs.len();
+    state.runs.push(GovernedRun {
         plan,
         steps,
         record: decision.record.clone(),
@@ -236,17 +239,17 @@ fn admit_run(
         signaled: People::default(),
         payload: None,
     });
-    world.commit(model, number, decision);
+    state.commit(model, number, decision);
     if model.config.has(Mutant::RequesterMayApprove) {
-        world.runs[number].record.trigger.requester = None;
+        state.runs[number].record.trigger.requester = None;
     }
-    world.oracle.runs[number].shaped = shaped;
+    state.oracle.runs[number].shaped = shaped;
     Some(())
 }
 
 /// A run that undoes the effects of the first run, newest first, as the engine makes it.
-fn undo(model: &Governance, world: &mut World, person: u8) -> Option<()> {
-    let first = &world.runs[0];
+fn undo(model: &Governance, state: &mut State, person: u8) -> Option<()> {
+    let first = &state.runs[0];
     let undone = |index: &usize| match model.config.steps[*index] {
         Step::Act(act) => {
             let seq = StepSeq(u16::try_from(*index).unwrap_or(u16::MAX));
@@ -255,13 +258,13 @@ fn undo(model: &Governance, world: &mut World, person: u8) -> Option<()> {
         Step::Wait => false,
     };
     let steps: Vec<_> = (0..model.config.steps.len()).rev().filter(undone).collect();
-    if steps.is_empty() || first.record.is_undoing() {
+    if steps.is_empty() || first.record.is_rolling_back() {
         return None;
     }
     let planned = |index: &usize| {
         let id = StepId::new(&format!("step-{index}")).ok()?;
         let call = Call { tool: "undo".parse().ok()?, with: json!({}) };
-        Some(attempted_twice(&model.config, PlannedStep::new(id, Work::Call(call))))
+        Some(with_one_retry(&model.config, PlannedStep::new(id, Work::Call(call))))
     };
     let plan = Plan {
         author: model.plan.author.clone(),
@@ -277,21 +280,21 @@ fn undo(model: &Governance, world: &mut World, person: u8) -> Option<()> {
     } else {
         first.record.all_participants(model.plan.author.as_ref())
     };
-    let mut shaped = world.oracle.runs[0].shaped;
+    let mut shaped = state.oracle.runs[0].shaped;
     shaped.add(person);
     let shaped = (shaped, shaped_by);
-    admit_run(model, world, (key, "undo", person), (Arc::new(plan), steps), shaped)
+    admit_run(model, state, (key, "undo", person), (Arc::new(plan), steps), shaped)
 }
 
-fn serve(model: &Governance, world: &mut World, number: usize) -> Option<()> {
-    let run = &world.runs[number];
+fn serve(model: &Governance, state: &mut State, number: usize) -> Option<()> {
+    let run = &state.runs[number];
     match next(&run.record, &run.plan, NOW) {
-        Next::Claim => claim(model, world, number, false),
+        Next::Claim => claim(model, state, number, false),
         Next::OpenWait => {
             let buffered = run.signals.first().cloned();
             let (decision, _) =
                 decide_by(run, worker(), None, |draft| OpenWait { buffered }.decide(draft).ok())?;
-            world.commit(model, number, decision);
+            state.commit(model, number, decision);
             Some(())
         }
         Next::Nothing
@@ -303,24 +306,24 @@ fn serve(model: &Governance, world: &mut World, number: usize) -> Option<()> {
     }
 }
 
-fn claim(model: &Governance, world: &mut World, number: usize, takes_over: bool) -> Option<()> {
-    let bound = world.bind(model, number)?;
-    let command = world.claim(model, number, &bound)?;
-    let run = &world.runs[number];
-    let approval = run.approval.clone().map(|approval| seen_by_claim(model, approval, &command));
+fn claim(model: &Governance, state: &mut State, number: usize, takes_over: bool) -> Option<()> {
+    let bound = state.bind(model, number)?;
+    let command = state.claim(model, number, &bound)?;
+    let run = &state.runs[number];
+    let approval = run.approval.clone().map(|approval| approval_for_claim(model, approval, &command));
     let (decision, result) = decide_by(run, worker(), approval, |draft| {
         if takes_over { TakeOver(command).decide(draft).ok() } else { command.decide(draft).ok() }
     })?;
-    account(world, number, &bound, &decision, &result);
-    world.commit(model, number, decision);
+    record_in_oracle(state, number, &bound, &decision, &result);
+    state.commit(model, number, decision);
     if let ClaimResult::Granted(grant) = result {
-        world.runs[number].held = Some(Held::new(grant.mode, grant.receipt));
+        state.runs[number].held = Some(LeasedWork::new(grant.mode, grant.receipt));
     }
     Some(())
 }
 
 /// The approval as the claim sees it. One mutant makes every approval look like one of the claimed action.
-fn seen_by_claim(model: &Governance, approval: Approval, claim: &Claim) -> Approval {
+fn approval_for_claim(model: &Governance, approval: Approval, claim: &Claim) -> Approval {
     let Subject::Action { verdict, rollback, .. } = &approval.subject else { return approval };
     if !model.config.has(Mutant::OtherActionAccepted) {
         return approval;
@@ -330,30 +333,37 @@ fn seen_by_claim(model: &Governance, approval: Approval, claim: &Claim) -> Appro
 }
 
 /// Tells the oracle what the claim led to.
-fn account(world: &mut World, number: usize, bound: &Bound, decision: &Decision, result: &ClaimResult) {
-    let proposed = world.proposed(number, bound);
-    let has =
-        |wanted: fn(&EventBody) -> bool| decision.events.iter().any(|sealed| wanted(&sealed.event.body));
+fn record_in_oracle(
+    state: &mut State,
+    number: usize,
+    bound: &BoundAction,
+    decision: &Decision,
+    result: &ClaimResult,
+) {
+    let proposed = state.proposed(number, bound);
+    let has = |matches_body: fn(&EventBody) -> bool| {
+        decision.events.iter().any(|chained| matches_body(&chained.event.body))
+    };
     if has(|body| matches!(body, EventBody::ApprovalRequested { .. })) {
         let request = decision.approvals.last();
         let names = |named: fn(&Approval) -> bool| request.is_some_and(named);
         let shown =
             (names(|request| request.rejected.is_some()), names(|request| request.attempted_at.is_some()));
-        world.oracle.requested(&proposed, shown);
+        state.oracle.record_request(&proposed, shown);
     }
     let ClaimResult::Granted(grant) = result else { return };
     match &grant.receipt {
         None => {}
         Some(_) if has(|body| matches!(body, EventBody::EffectIntended { .. })) => {
-            world.oracle.effect(&proposed, world.directory);
-            world.oracle.seen.undo = number == 1 && world.runs[1].record.undoes().is_some();
+            state.oracle.record_effect(&proposed, state.directory);
+            state.oracle.seen.undo = number == 1 && state.runs[1].record.undone_run().is_some();
         }
-        Some(_) => world.oracle.continued(&proposed, world.directory),
+        Some(_) => state.oracle.record_continuation(&proposed, state.directory),
     }
 }
 
-fn finish(model: &Governance, world: &mut World, number: usize) -> Option<()> {
-    let run = &world.runs[number];
+fn finish(model: &Governance, state: &mut State, number: usize) -> Option<()> {
+    let run = &state.runs[number];
     let receipt = run.held.as_ref()?.receipt.clone();
     let key = receipt.as_ref().map(|receipt| receipt.key.clone());
     let command = Finish {
@@ -367,26 +377,53 @@ fn finish(model: &Governance, world: &mut World, number: usize) -> Option<()> {
         receipt,
     };
     let (decision, _) = decide_by(run, worker(), run.approval.clone(), |draft| command.decide(draft).ok())?;
-    world.commit(model, number, decision);
-    world.oracle.happened(&key?);
+    state.commit(model, number, decision);
+    state.oracle.record_success(&key?);
     Some(())
 }
 
-fn fail(model: &Governance, world: &mut World, number: usize) -> Option<()> {
-    world.left.failures -= 1;
-    let run = &world.runs[number];
+fn fail(model: &Governance, state: &mut State, number: usize) -> Option<()> {
+    state.left.failures -= 1;
+    let run = &state.runs[number];
     let receipt = run.held.as_ref()?.receipt.clone();
     let key = receipt.as_ref().map(|receipt| receipt.key.clone());
     let command = Fail { fence: Some(FENCE), failure: failure(), receipt };
     let (decision, _) = decide_by(run, worker(), run.approval.clone(), |draft| command.decide(draft).ok())?;
-    world.commit(model, number, decision);
-    world.oracle.did_not_happen(number, &key?);
+    state.commit(model, number, decision);
+    state.oracle.record_no_effect(number, &key?);
     Some(())
 }
 
-fn lose_reply(model: &Governance, world: &mut World, number: usize) -> Option<()> {
-    world.left.lost_replies -= 1;
-    let run = &world.runs[number];
+/// An attempt fails without an effect, and is retried.
+fn retry(model: &Governance, state: &mut State, number: usize) -> Option<()> {
+    state.left.retries -= 1;
+    let run = &state.runs[number];
+    let receipt = run.held.as_ref()?.receipt.clone();
+    let key = receipt.as_ref().map(|receipt| receipt.key.clone())?;
+    let index = run.steps[run.record.at.index()];
+    let is_risky = matches!(model.config.steps[index], Step::Act(act) if act.risky);
+    // The rollback in a run of its own is a step of its own, with a low blast radius.
+    let is_risky = is_risky && run.record.undone_run().is_none();
+    let command = Retry {
+        fence: FENCE,
+        failure: failure(),
+        certainty: Certainty::DidNotHappen,
+        retry_after: None,
+        receipt,
+    };
+    let (decision, _) = decide_by(run, worker(), run.approval.clone(), |draft| command.decide(draft).ok())?;
+    state.commit(model, number, decision);
+    if is_risky {
+        state.oracle.record_failed_attempt(&key);
+    } else {
+        state.oracle.record_no_effect(number, &key);
+    }
+    Some(())
+}
+
+fn lose_reply(model: &Governance, state: &mut State, number: usize) -> Option<()> {
+    state.left.lost_replies -= 1;
+    let run = &state.runs[number];
     let command = Retry {
         fence: FENCE,
         failure: failure(),
@@ -395,7 +432,7 @@ fn lose_reply(model: &Governance, world: &mut World, number: usize) -> Option<()
         receipt: run.held.as_ref()?.receipt.clone(),
     };
     let (decision, _) = decide_by(run, worker(), run.approval.clone(), |draft| command.decide(draft).ok())?;
-    world.commit(model, number, decision);
+    state.commit(model, number, decision);
     Some(())
 }
 
@@ -403,9 +440,9 @@ fn failure() -> Failure {
     Failure::new("TEST", "it did not work")
 }
 
-fn signal(model: &Governance, world: &mut World, number: usize, person: u8) -> Option<()> {
-    world.left.signals -= 1;
-    if world.runs[number].signaled.has(person) {
+fn signal(model: &Governance, state: &mut State, number: usize, person: u8) -> Option<()> {
+    state.left.signals -= 1;
+    if state.runs[number].signaled.has(person) {
         return None;
     }
     let body = json!({ "by": person });
@@ -417,87 +454,96 @@ fn signal(model: &Governance, world: &mut World, number: usize, person: u8) -> O
         at: NOW,
         buffered: false,
     };
-    shape(model, world, number, (person, Mutant::SignalerMayApprove), |draft| {
+    apply_shaping_command(model, state, number, (person, Mutant::SignalerMayApprove), |draft| {
         DeliverSignal { signal, known: None }.decide(draft).ok()
     })?;
-    world.runs[number].signaled.add(person);
-    world.oracle.runs[number].shaped.add(person);
+    state.runs[number].signaled.add(person);
+    state.oracle.runs[number].shaped.add(person);
     Some(())
 }
 
-fn vote(model: &Governance, world: &mut World, number: usize, (person, approve): (u8, bool)) -> Option<()> {
-    let run = &world.runs[number];
-    let at = (run.record.at, run.record.is_undoing());
+fn vote(model: &Governance, state: &mut State, number: usize, (person, approve): (u8, bool)) -> Option<()> {
+    let run = &state.runs[number];
+    let at = (run.record.at, run.record.is_rolling_back());
     let removed_count = model.config.has(Mutant::RemovedUsersCount);
-    let directory = if removed_count { People::first(model.config.people) } else { world.directory };
+    let directory = if removed_count { People::first(model.config.people) } else { state.directory };
     let command = RecordVote {
         approval: run.approval.clone()?,
-        person: voter(person)?,
+        person: voter_id(person)?,
         approve,
         reason: String::new(),
         through: Channel::CommandLine,
         tenant: tenant(directory)?,
     };
-    let by = Initiator::new(Cause::Approval, voter(person)?.as_str());
+    let by = Initiator::new(Cause::Approval, voter_id(person)?.as_str());
     let (decision, result) = decide_by(run, by, run.approval.clone(), |draft| command.decide(draft).ok())?;
     if result == VoteResult::Duplicate {
         return None;
     }
-    world.commit(model, number, decision);
+    let before = run.record.participants.clone();
+    state.commit(model, number, decision);
+    // A rejection of an action can start the rollback of earlier ones.
+    if !approve && !at.1 && state.runs[number].record.is_rolling_back() {
+        if model.config.has(Mutant::RejecterMayApproveRollback) {
+            state.runs[number].record.participants = before;
+        }
+        state.oracle.runs[number].shaped.add(person);
+    }
     if approve {
-        world.oracle.approved(number, person, world.directory);
+        state.oracle.record_approval(number, person, state.directory);
     } else {
-        world.left.rejections -= 1;
-        world.oracle.rejected(number, at);
+        state.left.rejections -= 1;
+        state.oracle.record_rejection(number, at);
     }
     Some(())
 }
 
 /// A command that shapes what the run does. A mutant forgets who gave it.
-fn shape<T>(
+fn apply_shaping_command<T>(
     model: &Governance,
-    world: &mut World,
+    state: &mut State,
     number: usize,
     (person, forgotten_by): (u8, Mutant),
     command: impl FnOnce(&mut Draft<'_>) -> Option<T>,
 ) -> Option<T> {
-    let before: Participants = world.runs[number].record.participants.clone();
-    let (decision, output) = decide(model, world, number, person, command)?;
-    world.commit(model, number, decision);
+    let before: Participants = state.runs[number].record.participants.clone();
+    let (decision, output) = decide(model, state, number, person, command)?;
+    state.commit(model, number, decision);
     if model.config.has(forgotten_by) {
-        world.runs[number].record.participants = before;
+        state.runs[number].record.participants = before;
     }
     Some(output)
 }
 
-fn resume(model: &Governance, world: &mut World, number: usize, person: u8) -> Option<()> {
-    world.left.resumes -= 1;
-    let retries = world.runs[number].record.live.open().is_some();
+fn resume(model: &Governance, state: &mut State, number: usize, person: u8) -> Option<()> {
+    state.left.resumes -= 1;
+    let retries = state.runs[number].record.step_state.open().is_some();
     let forgotten_by = if retries { Mutant::RetrierMayApprove } else { Mutant::ResumerMayApprove };
-    shape(model, world, number, (person, forgotten_by), |draft| {
+    apply_shaping_command(model, state, number, (person, forgotten_by), |draft| {
         Resume { reason: String::new() }.decide(draft).ok()
     })?;
-    world.oracle.runs[number].shaped.add(person);
+    state.oracle.runs[number].shaped.add(person);
     Some(())
 }
 
-fn roll_back(model: &Governance, world: &mut World, number: usize, person: u8) -> Option<()> {
-    world.left.rollbacks -= 1;
-    shape(model, world, number, (person, Mutant::RollbackOrdererMayApprove), |draft| {
+fn roll_back(model: &Governance, state: &mut State, number: usize, person: u8) -> Option<()> {
+    state.left.rollbacks -= 1;
+    apply_shaping_command(model, state, number, (person, Mutant::RollbackOrdererMayApprove), |draft| {
         RollBack { reason: String::new(), down_to: None }.decide(draft).ok()
     })?;
-    world.oracle.runs[number].shaped.add(person);
+    state.oracle.runs[number].shaped.add(person);
     Some(())
 }
 
 /// A cancel that the run must act on orders a rollback.
-fn cancel(model: &Governance, world: &mut World, number: usize, person: u8) -> Option<()> {
-    world.left.cancels -= 1;
-    let result = shape(model, world, number, (person, Mutant::RollbackOrdererMayApprove), |draft| {
-        Cancel { reason: String::new() }.decide(draft).ok()
-    })?;
+fn cancel(model: &Governance, state: &mut State, number: usize, person: u8) -> Option<()> {
+    state.left.cancels -= 1;
+    let result =
+        apply_shaping_command(model, state, number, (person, Mutant::RollbackOrdererMayApprove), |draft| {
+            Cancel { reason: String::new() }.decide(draft).ok()
+        })?;
     if result == CancelResult::Requested {
-        world.oracle.runs[number].shaped.add(person);
+        state.oracle.runs[number].shaped.add(person);
     }
     Some(())
 }

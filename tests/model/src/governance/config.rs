@@ -45,6 +45,8 @@ pub(crate) struct Act {
     pub class: EffectClass,
     /// Whether the external system has forgotten the key when the action is repeated.
     pub forgets: bool,
+    /// Whether the step has a medium blast radius, so that an attempt after a failed one needs another approval.
+    pub risky: bool,
     pub need: Need,
     pub rollback: Rollback,
 }
@@ -84,6 +86,8 @@ pub(crate) struct Limits {
     pub cancels: u8,
     /// A step fails, and its effect did not happen.
     pub failures: u8,
+    /// An attempt fails, its effect did not happen, and it is retried.
+    pub retries: u8,
     /// A reply is lost, so the effect may have happened.
     pub lost_replies: u8,
     /// A worker crashes, and another takes over.
@@ -103,6 +107,8 @@ pub(crate) enum Mutant {
     ApplierMayApprove,
     SignalerMayApprove,
     RollbackOrdererMayApprove,
+    /// The person whose rejection starts a rollback may approve it.
+    RejecterMayApproveRollback,
     RetrierMayApprove,
     ResumerMayApprove,
     /// `Ada` and `ada` are two people.
@@ -119,15 +125,18 @@ pub(crate) enum Mutant {
     UndoForgetsParticipants,
     /// An unknown outcome is repeated without an approval.
     UnknownOutcomeRepeated,
+    /// A risky action is repeated after a failed attempt, without another approval.
+    FailedAttemptRepeated,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::RequesterMayApprove,
         Self::AuthorMayApprove,
         Self::ApplierMayApprove,
         Self::SignalerMayApprove,
         Self::RollbackOrdererMayApprove,
+        Self::RejecterMayApproveRollback,
         Self::RetrierMayApprove,
         Self::ResumerMayApprove,
         Self::NamesNotNormalized,
@@ -139,6 +148,7 @@ impl Mutant {
         Self::OtherActionAccepted,
         Self::UndoForgetsParticipants,
         Self::UnknownOutcomeRepeated,
+        Self::FailedAttemptRepeated,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -148,6 +158,7 @@ impl Mutant {
             Self::ApplierMayApprove => "applier may approve",
             Self::SignalerMayApprove => "signaler may approve",
             Self::RollbackOrdererMayApprove => "rollback orderer may approve",
+            Self::RejecterMayApproveRollback => "rejecter may approve the rollback",
             Self::RetrierMayApprove => "retrier may approve",
             Self::ResumerMayApprove => "resumer may approve",
             Self::NamesNotNormalized => "names not normalized",
@@ -159,6 +170,7 @@ impl Mutant {
             Self::OtherActionAccepted => "other action accepted",
             Self::UndoForgetsParticipants => "undo forgets participants",
             Self::UnknownOutcomeRepeated => "unknown outcome repeated",
+            Self::FailedAttemptRepeated => "failed attempt repeated",
         }
     }
 }
@@ -187,7 +199,7 @@ impl Config {
     }
 
     /// A rejection pauses the run, so that the action can be requested again.
-    pub(crate) fn pausing(self) -> Self {
+    pub(crate) fn with_pause_on_reject(self) -> Self {
         Self { on_reject: OnReject::Pause, ..self }
     }
 

@@ -24,16 +24,16 @@ mod actions;
 mod config;
 mod oracle;
 mod properties;
+mod state;
 mod variants;
-mod world;
 
 use config::Mutant;
 
-use crate::report::{self, Note, Report};
+use crate::report::{self, CheckEvent, Report};
 
-pub(crate) fn run(long: bool, on_note: &mut dyn FnMut(Note<'_>)) -> Report {
+pub(crate) fn run(long: bool, on_event: &mut dyn FnMut(CheckEvent<'_>)) -> Report {
     let variant = if long { variants::long_variant() } else { variants::ci_variant() };
-    report::run(&variant, &Mutant::ALL.map(variants::experiment), on_note)
+    report::run(&variant, &Mutant::ALL.map(variants::experiment), on_event)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The oracle: an independent record of who did what, and its own decision about each effect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{Digest, IdempotencyKey, StepSeq};
 use serde::Serialize;
@@ -49,7 +49,7 @@ pub(crate) mod flag {
 /// What the last command led to.
 #[expect(clippy::struct_excessive_bools, reason = "the facts are independent of each other")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Seen {
+pub(crate) struct Situation {
     pub effect: bool,
     /// An interrupted effect was repeated.
     pub continued: bool,
@@ -89,9 +89,11 @@ pub(crate) struct Oracle {
     pub runs: [Account; 2],
     /// The effects that may have happened, or that are known to be repeated by nothing.
     open: BTreeMap<IdempotencyKey, Digest>,
+    /// The risky effects whose last attempt failed. The next attempt needs an approval of its own.
+    failed: BTreeSet<IdempotencyKey>,
     /// The violated rules.
     pub broken: u16,
-    pub seen: Seen,
+    pub seen: Situation,
 }
 
 /// An action as the oracle sees it.
@@ -107,14 +109,16 @@ pub(crate) struct Proposed<'a> {
 }
 
 impl Oracle {
-    /// The approvals that the action needs: as policy requires, and at least one to repeat an unknown outcome.
+    /// The approvals that the action needs: as policy requires, and at least one to repeat an unknown outcome, or a risky
+    /// action after a failed attempt.
     fn need(&self, proposed: &Proposed<'_>) -> u32 {
-        let repeats = self.open.contains_key(proposed.key) && !proposed.is_repeatable;
+        let unknown = self.open.contains_key(proposed.key) && !proposed.is_repeatable;
+        let repeats = unknown || self.failed.contains(proposed.key);
         proposed.need.count().max(u32::from(repeats))
     }
 
     /// An approval was requested, and the request names an earlier rejection and an earlier attempt or does not.
-    pub(crate) fn requested(&mut self, proposed: &Proposed<'_>, (rejection, attempt): (bool, bool)) {
+    pub(crate) fn record_request(&mut self, proposed: &Proposed<'_>, (rejection, attempt): (bool, bool)) {
         let need = self.need(proposed).max(1);
         let account = &mut self.runs[proposed.run];
         if account.rejected == Some(proposed.at) && !rejection {
@@ -133,7 +137,7 @@ impl Oracle {
         });
     }
 
-    pub(crate) fn approved(&mut self, run: usize, person: u8, directory: People) {
+    pub(crate) fn record_approval(&mut self, run: usize, person: u8, directory: People) {
         let Some(request) = &mut self.runs[run].request else { return };
         request.voters.add(person);
         let present = request.voters.and(directory);
@@ -142,19 +146,19 @@ impl Oracle {
         }
     }
 
-    pub(crate) fn rejected(&mut self, run: usize, at: (StepSeq, bool)) {
+    pub(crate) fn record_rejection(&mut self, run: usize, at: (StepSeq, bool)) {
         let account = &mut self.runs[run];
         account.request = None;
         account.rejected = Some(at);
     }
 
     /// A worker may now perform an action that was not intended before.
-    pub(crate) fn effect(&mut self, proposed: &Proposed<'_>, directory: People) {
+    pub(crate) fn record_effect(&mut self, proposed: &Proposed<'_>, directory: People) {
         let need = self.need(proposed);
         let account = &mut self.runs[proposed.run];
-        let again = self.open.contains_key(proposed.key);
-        self.broken |= account.fault(proposed, (need, again), directory);
-        self.seen = Seen {
+        let again = self.open.contains_key(proposed.key) || self.failed.contains(proposed.key);
+        self.broken |= account.violation(proposed, (need, again), directory);
+        self.seen = Situation {
             effect: true,
             continued: false,
             need,
@@ -170,12 +174,13 @@ impl Oracle {
         if let Some(request) = &mut account.request {
             request.used = true;
         }
+        self.failed.remove(proposed.key);
         self.open.insert(proposed.key.clone(), proposed.action);
     }
 
     /// A worker may now repeat an action that was intended before. It needs what policy requires now, although the
     /// approvals may have been given under an earlier policy.
-    pub(crate) fn continued(&mut self, proposed: &Proposed<'_>, directory: People) {
+    pub(crate) fn record_continuation(&mut self, proposed: &Proposed<'_>, directory: People) {
         let need = proposed.need.count();
         let deciders = self.runs[proposed.run].request.as_ref().map_or(People::default(), |it| it.deciders);
         if self.open.get(proposed.key) != Some(&proposed.action) || deciders.count() < need {
@@ -183,16 +188,16 @@ impl Oracle {
         } else if deciders.and(directory).count() < need {
             self.broken |= flag::REMOVED;
         }
-        self.seen = Seen { continued: true, need, ..Seen::default() };
+        self.seen = Situation { continued: true, need, ..Situation::default() };
     }
 
     /// The effect happened, and its result is recorded.
-    pub(crate) fn happened(&mut self, key: &IdempotencyKey) {
+    pub(crate) fn record_success(&mut self, key: &IdempotencyKey) {
         self.open.remove(key);
     }
 
     /// The effect did not happen, so its approval can be used again.
-    pub(crate) fn did_not_happen(&mut self, run: usize, key: &IdempotencyKey) {
+    pub(crate) fn record_no_effect(&mut self, run: usize, key: &IdempotencyKey) {
         self.open.remove(key);
         if let Some(request) = &mut self.runs[run].request {
             request.used = false;
@@ -200,9 +205,17 @@ impl Oracle {
     }
 }
 
+impl Oracle {
+    /// The effect of a risky action did not happen. The approval of the attempt is used up.
+    pub(crate) fn record_failed_attempt(&mut self, key: &IdempotencyKey) {
+        self.open.remove(key);
+        self.failed.insert(key.clone());
+    }
+}
+
 impl Account {
     /// What is wrong with an effect that needs `need` approvals.
-    fn fault(&self, proposed: &Proposed<'_>, (need, again): (u32, bool), directory: People) -> u16 {
+    fn violation(&self, proposed: &Proposed<'_>, (need, again): (u32, bool), directory: People) -> u16 {
         if need == 0 {
             return 0;
         }

@@ -2,8 +2,8 @@
 
 use stateright::Property;
 
-use super::oracle::{Seen, flag};
-use super::world::{Governance, World};
+use super::oracle::{Situation, flag};
+use super::state::{Governance, State};
 
 pub(crate) const APPROVED: &str = "policy allows an effect, or enough people approved it";
 pub(crate) const NOT_SHAPED: &str = "no approver of an effect shaped it";
@@ -14,49 +14,51 @@ pub(crate) const REJECTION_SHOWN: &str = "a request after a rejection names it";
 pub(crate) const ATTEMPT_SHOWN: &str = "a request to repeat an unknown outcome says so";
 
 pub(crate) fn all() -> Vec<Property<Governance>> {
-    fn broken(world: &World, flag: u16) -> bool {
-        world.oracle.broken & flag == 0
+    fn holds(state: &State, flag: u16) -> bool {
+        state.oracle.broken & flag == 0
     }
     let invariants = vec![
-        Property::always(APPROVED, |_, world| broken(world, flag::UNAPPROVED)),
-        Property::always(NOT_SHAPED, |_, world| broken(world, flag::SHAPED)),
-        Property::always(EXACT_ACTION, |_, world| broken(world, flag::OTHER_ACTION)),
-        Property::always(PRESENT, |_, world| broken(world, flag::REMOVED)),
-        Property::always(REPEAT_APPROVED, |_, world| broken(world, flag::REPEATED)),
-        Property::always(REJECTION_SHOWN, |_, world| broken(world, flag::REJECTION_HIDDEN)),
-        Property::always(ATTEMPT_SHOWN, |_, world| broken(world, flag::ATTEMPT_HIDDEN)),
+        Property::always(APPROVED, |_, state| holds(state, flag::UNAPPROVED)),
+        Property::always(NOT_SHAPED, |_, state| holds(state, flag::SHAPED)),
+        Property::always(EXACT_ACTION, |_, state| holds(state, flag::OTHER_ACTION)),
+        Property::always(PRESENT, |_, state| holds(state, flag::REMOVED)),
+        Property::always(REPEAT_APPROVED, |_, state| holds(state, flag::REPEATED)),
+        Property::always(REJECTION_SHOWN, |_, state| holds(state, flag::REJECTION_HIDDEN)),
+        Property::always(ATTEMPT_SHOWN, |_, state| holds(state, flag::ATTEMPT_HIDDEN)),
     ];
     invariants.into_iter().chain(situations()).collect()
 }
 
 fn situations() -> Vec<Property<Governance>> {
-    fn seen(world: &World) -> &Seen {
-        &world.oracle.seen
+    fn situation(state: &State) -> &Situation {
+        &state.oracle.seen
     }
     vec![
-        Property::sometimes("an effect that policy allows", |_, world| {
-            seen(world).effect && seen(world).need == 0
+        Property::sometimes("an effect that policy allows", |_, state| {
+            situation(state).effect && situation(state).need == 0
         }),
-        Property::sometimes("an effect that one person approved", |_, world| {
-            seen(world).effect && seen(world).need == 1
+        Property::sometimes("an effect that one person approved", |_, state| {
+            situation(state).effect && situation(state).need == 1
         }),
-        Property::sometimes("an effect that two people approved", |_, world| {
-            seen(world).effect && seen(world).need == 2
+        Property::sometimes("an effect that two people approved", |_, state| {
+            situation(state).effect && situation(state).need == 2
         }),
-        Property::sometimes("an approved effect is continued", |_, world| {
-            seen(world).continued && seen(world).need > 0
+        Property::sometimes("an approved effect is continued", |_, state| {
+            situation(state).continued && situation(state).need > 0
         }),
-        Property::sometimes("an approved rollback", |_, world| seen(world).rollback && seen(world).need > 0),
-        Property::sometimes("a recorded inverse", |_, world| {
-            seen(world).effect && seen(world).rollback && seen(world).need == 0
+        Property::sometimes("an approved rollback", |_, state| {
+            situation(state).rollback && situation(state).need > 0
         }),
-        Property::sometimes("an approved undo of an ended run", |_, world| seen(world).undo),
-        Property::sometimes("an unknown outcome is repeated", |_, world| {
-            seen(world).again && seen(world).need > 0
+        Property::sometimes("a recorded inverse", |_, state| {
+            situation(state).effect && situation(state).rollback && situation(state).need == 0
         }),
-        Property::sometimes("an effect after a rejection", |_, world| seen(world).after_rejection),
-        Property::sometimes("an approval without a person who had voted", |_, world| {
-            seen(world).without_a_voter
+        Property::sometimes("an approved undo of an ended run", |_, state| situation(state).undo),
+        Property::sometimes("an unknown outcome is repeated", |_, state| {
+            situation(state).again && situation(state).need > 0
+        }),
+        Property::sometimes("an effect after a rejection", |_, state| situation(state).after_rejection),
+        Property::sometimes("an approval without a person who had voted", |_, state| {
+            situation(state).without_a_voter
         }),
     ]
 }

@@ -9,8 +9,13 @@ use crate::variants::{Experiment, Variant};
 /// With fewer states the configurations are too small to be meaningful.
 const UNIQUE_STATES_MIN: usize = 50_000;
 
-const ACT: Act =
-    Act { class: EffectClass::CompareAndSet, forgets: false, need: Need::One, rollback: Rollback::None };
+const ACT: Act = Act {
+    class: EffectClass::CompareAndSet,
+    forgets: false,
+    risky: false,
+    need: Need::One,
+    rollback: Rollback::None,
+};
 const ONE: Step = Step::Act(ACT);
 const ALLOWED: Step = Step::Act(Act { need: Need::Allowed, ..ACT });
 const TWO: Step = Step::Act(Act { need: Need::Two, ..ACT });
@@ -18,6 +23,8 @@ const DECLARED: Step = Step::Act(Act { rollback: Rollback::Declared, ..ACT });
 const RECORDED: Step = Step::Act(Act { rollback: Rollback::Recorded, ..ACT });
 const PAYMENT: Step = Step::Act(Act { class: EffectClass::Opaque, need: Need::Allowed, ..ACT });
 const APPROVED_PAYMENT: Step = Step::Act(Act { class: EffectClass::Opaque, ..ACT });
+const RISKY: Step = Step::Act(Act { risky: true, ..ACT });
+const ALLOWED_RISKY: Step = Step::Act(Act { risky: true, need: Need::Allowed, ..ACT });
 const FORGETFUL: Step =
     Step::Act(Act { class: EffectClass::NativeKey, forgets: true, need: Need::Allowed, ..ACT });
 
@@ -29,6 +36,7 @@ const NONE: Limits = Limits {
     rollbacks: 0,
     cancels: 0,
     failures: 0,
+    retries: 0,
     lost_replies: 0,
     crashes: 0,
     directory: 0,
@@ -50,9 +58,12 @@ pub(crate) fn small_variant() -> Variant<Config> {
             &[ALLOWED, ONE],
             Limits { crashes: 1, directory: 1, policies: 1, ..NONE },
         ),
-        Config::new("rejected", 3, &[ONE], rejected).pausing(),
+        Config::new("rejected", 3, &[ONE], rejected).with_pause_on_reject(),
         Config::new("rejected rollback", 3, &[DECLARED, ONE], Limits { rollbacks: 1, ..rejected }),
         Config::new("recorded rollback", 3, &[RECORDED, ONE], Limits { failures: 1, ..canceled }),
+        Config::new("rejected action", 3, &[DECLARED, ONE], Limits { rejections: 1, ..NONE }),
+        Config::new("failed attempt", 3, &[RISKY], Limits { retries: 1, ..NONE }),
+        Config::new("allowed, failed attempt", 3, &[ALLOWED_RISKY], Limits { retries: 1, ..lost }),
         Config::new("unknown outcome", 3, &[APPROVED_PAYMENT], Limits { resumes: 1, ..lost }),
         Config::new("forgotten key", 3, &[FORGETFUL], Limits { resumes: 1, ..lost }),
         Config::new("undo", 4, &[Step::Wait, DECLARED], Limits { signals: 1, ..NONE })
@@ -72,7 +83,7 @@ pub(crate) fn ci_variant() -> Variant<Config> {
             &[Step::Wait, ONE],
             Limits { signals: 2, pauses: 1, resumes: 1, rejections: 1, external: 1, ..NONE },
         )
-        .pausing(),
+        .with_pause_on_reject(),
         Config::new("two people", 4, &[TWO], Limits { directory: 1, policies: 1, external: 1, ..NONE }),
         Config::new(
             "interrupted",
@@ -98,7 +109,19 @@ pub(crate) fn ci_variant() -> Variant<Config> {
             &[APPROVED_PAYMENT],
             Limits { lost_replies: 2, resumes: 2, crashes: 1, rejections: 1, cancels: 1, ..NONE },
         )
-        .pausing(),
+        .with_pause_on_reject(),
+        Config::new(
+            "failed attempt",
+            3,
+            &[RISKY],
+            Limits { retries: 2, lost_replies: 1, crashes: 1, resumes: 1, directory: 1, ..NONE },
+        ),
+        Config::new(
+            "allowed, failed attempt",
+            3,
+            &[ALLOWED_RISKY],
+            Limits { retries: 2, lost_replies: 1, crashes: 1, resumes: 1, ..NONE },
+        ),
         Config::new("forgotten key", 3, &[FORGETFUL], Limits { lost_replies: 2, resumes: 2, ..NONE }),
         Config::new("undo", 4, &[Step::Wait, DECLARED], Limits { signals: 1, cancels: 1, ..NONE })
             .with_second(Second::Undo),
@@ -153,6 +176,12 @@ pub(crate) fn experiment(mutant: Mutant) -> Experiment<Config> {
         Mutant::RollbackOrdererMayApprove => {
             (3, &[DECLARED, ONE], Limits { rollbacks: 1, ..NONE }, invariant::NOT_SHAPED)
         }
+        Mutant::RejecterMayApproveRollback => {
+            (3, &[DECLARED, ONE], Limits { rejections: 1, ..NONE }, invariant::NOT_SHAPED)
+        }
+        Mutant::FailedAttemptRepeated => {
+            (3, &[RISKY], Limits { retries: 1, ..NONE }, invariant::REPEAT_APPROVED)
+        }
         Mutant::RetrierMayApprove => {
             (3, &[PAYMENT], Limits { lost_replies: 1, resumes: 1, ..NONE }, invariant::NOT_SHAPED)
         }
@@ -182,7 +211,7 @@ pub(crate) fn experiment(mutant: Mutant) -> Experiment<Config> {
     let config = Config::new(mutant.name(), people, steps, limits);
     let config = match mutant {
         Mutant::UndoForgetsParticipants => config.with_second(Second::Undo),
-        Mutant::RejectionForgotten => config.pausing(),
+        Mutant::RejectionForgotten => config.with_pause_on_reject(),
         _ => config,
     };
     Experiment { mutated: config.clone().with_mutant(mutant), config, expected }

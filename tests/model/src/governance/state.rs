@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use domain::approval::Consumed;
+use domain::approval::ApprovalUse;
 use domain::command::{Assessment, AttemptMode, Claim};
 use domain::plan::{Call, Environment, Undo, Work};
 use domain::receipt::ReceiptState;
@@ -13,10 +13,10 @@ use domain::retry_policy::{Backoff, RetryPolicy};
 use domain::tenant::{Caps, Person};
 use domain::validation::{ActionContext, tighten};
 use domain::{
-    Action, ActionOrigin, Approval, ApprovalRequirement, ApproverCount, Cause, Decision, Digest, EventBody,
-    EventName, Fence, IdempotencyKey, Initiator, Live, Millis, OpId, ParticipantRole, Participants, PersonId,
-    Plan, PlannedStep, Receipt, Reversibility, Ruling, RunId, RunRecord, SignalChange, StepId, Tenant,
-    TenantId, Tier, Timestamp, ToolName, Verdict, Version, WorkerId, WorkflowName,
+    Action, ActionOrigin, Approval, ApprovalRequirement, ApproverCount, BlastRadius, Cause, Decision, Digest,
+    EventBody, EventName, Fence, IdempotencyKey, Initiator, Millis, OpId, ParticipantRole, Participants,
+    PersonId, Plan, PlannedStep, Receipt, Reversibility, Ruling, RunId, RunRecord, SignalChange, StepId,
+    StepState, Tenant, TenantId, Tier, Timestamp, ToolName, Verdict, Version, WorkerId, WorkflowName,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use stateright::{Model, Property};
 
 use super::actions::{self, Command};
 use super::config::{Act, Config, Limits, Mutant, Need, Rollback, Second, Step};
-use super::oracle::{Oracle, People, Proposed, Seen};
+use super::oracle::{Oracle, People, Proposed, Situation};
 use super::properties;
 use crate::check::Explorable;
 
@@ -60,11 +60,11 @@ impl Explorable for Config {
 }
 
 impl Model for Governance {
-    type State = World;
+    type State = State;
     type Action = Command;
 
-    fn init_states(&self) -> Vec<World> {
-        vec![World {
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
             applied_by: None,
             runs: Vec::new(),
             receipts: BTreeMap::new(),
@@ -76,13 +76,13 @@ impl Model for Governance {
         }]
     }
 
-    fn actions(&self, world: &World, commands: &mut Vec<Command>) {
-        actions::possible(self, world, commands);
+    fn actions(&self, state: &State, commands: &mut Vec<Command>) {
+        actions::possible_commands(self, state, commands);
     }
 
-    fn next_state(&self, world: &World, command: Command) -> Option<World> {
-        let mut next = world.clone();
-        next.oracle.seen = Seen::default();
+    fn next_state(&self, state: &State, command: Command) -> Option<State> {
+        let mut next = state.clone();
+        next.oracle.seen = Situation::default();
         actions::apply(self, &mut next, command)?;
         Some(next)
     }
@@ -93,7 +93,7 @@ impl Model for Governance {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct World {
+pub(crate) struct State {
     pub applied_by: Option<u8>,
     pub runs: Vec<GovernedRun>,
     pub receipts: BTreeMap<IdempotencyKey, Receipt>,
@@ -114,7 +114,7 @@ pub(crate) struct GovernedRun {
     pub record: RunRecord,
     /// The approval that the current step waits for or carries.
     pub approval: Option<Approval>,
-    pub held: Option<Held>,
+    pub held: Option<LeasedWork>,
     pub signals: Vec<Signal>,
     pub signaled: People,
     /// Whose signal ended the wait.
@@ -123,19 +123,19 @@ pub(crate) struct GovernedRun {
 
 /// The work that a worker holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Held {
+pub(crate) struct LeasedWork {
     pub fresh: bool,
     pub receipt: Option<Receipt>,
 }
 
-impl Held {
+impl LeasedWork {
     pub(crate) fn new(mode: AttemptMode, receipt: Option<Receipt>) -> Self {
         Self { fresh: mode == AttemptMode::Fresh, receipt }
     }
 }
 
 // The records have floats and maps without an order of their own, so a state is hashed in its serialized form.
-impl Hash for World {
+impl Hash for State {
     #[expect(clippy::expect_used, reason = "every key of the maps is a text")]
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         hasher.write(&serde_json::to_vec(self).expect("a state can be serialized"));
@@ -143,47 +143,49 @@ impl Hash for World {
 }
 
 /// The name under which a person gives commands.
-pub(crate) fn spelled(config: &Config, person: u8) -> String {
+pub(crate) fn command_name(config: &Config, person: u8) -> String {
     let name = PEOPLE[usize::from(person)];
     if config.has(Mutant::NamesNotNormalized) { format!("{name}.2") } else { name.to_owned() }
 }
 
 /// The name under which a person votes.
-pub(crate) fn voter(person: u8) -> Option<PersonId> {
+pub(crate) fn voter_id(person: u8) -> Option<PersonId> {
     PersonId::new(&PEOPLE[usize::from(person)].to_lowercase()).ok()
 }
 
 pub(crate) fn initiator(config: &Config, person: u8) -> Initiator {
-    Initiator::new(Cause::User, spelled(config, person))
+    Initiator::new(Cause::User, command_name(config, person))
 }
 
 /// The tenant with these people in its directory.
 pub(crate) fn tenant(directory: People) -> Option<Tenant> {
     let mut tenant = Tenant::new(TenantId::new(TENANT).ok()?);
     let present = (0..).take(PEOPLE.len()).filter(|person| directory.has(*person));
-    tenant.people = present.filter_map(voter).map(|person| (person, Person::default())).collect();
+    tenant.people = present.filter_map(voter_id).map(|person| (person, Person::default())).collect();
     Some(tenant)
 }
 
 fn plan(config: &Config) -> Option<Plan> {
-    let steps = (0..config.steps.len()).map(|index| planned(config, index)).collect::<Option<_>>()?;
-    let author = PersonId::new(&spelled(config, 0)).ok()?;
+    let steps = (0..config.steps.len()).map(|index| planned_step(config, index)).collect::<Option<_>>()?;
+    let author = PersonId::new(&command_name(config, 0)).ok()?;
     Some(Plan {
         author: Some(author).filter(|_| !config.has(Mutant::AuthorMayApprove)),
         ..Plan::new(WorkflowName::new("governed").ok()?, Environment::Dev, steps)
     })
 }
 
-fn planned(config: &Config, index: usize) -> Option<PlannedStep> {
+fn planned_step(config: &Config, index: usize) -> Option<PlannedStep> {
     let id = StepId::new(&format!("step-{index}")).ok()?;
-    let (work, rollback) = match config.steps[index] {
-        Step::Wait => (wait()?, None),
-        Step::Act(act) => (Work::Call(call("act")?), undo(act)),
+    let (work, rollback, risky) = match config.steps[index] {
+        Step::Wait => (wait()?, None, false),
+        Step::Act(act) => (Work::Call(call("act")?), undo(act), act.risky),
     };
-    Some(PlannedStep { rollback, ..attempted_twice(config, PlannedStep::new(id, work)) })
+    let is_medium = risky && !config.has(Mutant::FailedAttemptRepeated);
+    let blast_radius = if is_medium { BlastRadius::Medium } else { BlastRadius::Low };
+    Some(PlannedStep { rollback, blast_radius, ..with_one_retry(config, PlannedStep::new(id, work)) })
 }
 
-pub(crate) fn attempted_twice(config: &Config, step: PlannedStep) -> PlannedStep {
+pub(crate) fn with_one_retry(config: &Config, step: PlannedStep) -> PlannedStep {
     let backoff = Backoff::Exponential { base: Millis(0) };
     let retry = RetryPolicy { attempts: 2, once_if_risky: false, backoff, cap: Millis(0) };
     PlannedStep { retry, on_reject: config.on_reject, ..step }
@@ -211,7 +213,7 @@ fn undo(act: Act) -> Option<Undo> {
 }
 
 /// An action with the facts that policy and the oracle need.
-pub(crate) struct Bound {
+pub(crate) struct BoundAction {
     pub action: Action,
     pub act: Act,
     pub origin: ActionOrigin,
@@ -220,7 +222,7 @@ pub(crate) struct Bound {
 }
 
 /// What policy number `policy` requires: the second policy requires one person more.
-fn table(policy: u8, need: Need) -> Need {
+fn policy_requirement(policy: u8, need: Need) -> Need {
     match (policy, need) {
         (0, need) => need,
         (_, Need::Allowed) => Need::One,
@@ -228,14 +230,14 @@ fn table(policy: u8, need: Need) -> Need {
     }
 }
 
-impl World {
+impl State {
     /// The action that the current step of a run proposes.
-    pub(crate) fn bind(&self, model: &Governance, number: usize) -> Option<Bound> {
+    pub(crate) fn bind(&self, model: &Governance, number: usize) -> Option<BoundAction> {
         let run = &self.runs[number];
         let record = &run.record;
         let index = run.steps[record.at.index()];
         let Step::Act(act) = model.config.steps[index] else { return None };
-        let undoing = record.is_undoing();
+        let undoing = record.is_rolling_back();
         let origin = match run.plan.step(record.at)?.origin(undoing) {
             ActionOrigin::DeclaredRollback if model.config.has(Mutant::DeclaredRollbackAsRecorded) => {
                 ActionOrigin::RecordedInverse
@@ -243,22 +245,22 @@ impl World {
             origin => origin,
         };
         let is_inverse = undoing && act.rollback == Rollback::Recorded;
-        let need = if is_inverse { Need::Allowed } else { table(self.policy, act.need) };
+        let need = if is_inverse { Need::Allowed } else { policy_requirement(self.policy, act.need) };
         let action = self.action(model, number, index, act)?;
-        Some(Bound { action, act, origin, need })
+        Some(BoundAction { action, act, origin, need })
     }
 
     fn action(&self, model: &Governance, number: usize, index: usize, act: Act) -> Option<Action> {
         let run = &self.runs[number];
         let is_undo_run = model.config.second == Second::Undo && number == 1;
-        let undoes = run.record.is_undoing() || is_undo_run;
-        let of = if is_undo_run { &self.runs[0] } else { run };
-        let key = key(model, &of.record.key.run, index)?;
+        let undoes = run.record.is_rolling_back() || is_undo_run;
+        let owner = if is_undo_run { &self.runs[0] } else { run };
+        let key = key(model, &owner.record.key.run, index)?;
         let key = if undoes { key.undo() } else { key };
         // A retry of an open effect means the action that was first proposed.
         let own = self.receipts.get(&key).filter(|receipt| {
             receipt.state == ReceiptState::Intent
-                && receipt.is_of(&run.record.key.run, run.record.at, run.record.is_undoing())
+                && receipt.is_for_step(&run.record.key.run, run.record.at, run.record.is_rolling_back())
         });
         let observed =
             own.map_or_else(|| json!(self.external), |own| own.observed.clone().unwrap_or_default());
@@ -270,7 +272,7 @@ impl World {
             target: format!("record {index}"),
             key,
             key_retention: act.forgets.then_some(Millis(0)),
-            fields: json!({ "payload": of.payload, "observed": observed }),
+            fields: json!({ "payload": owner.payload, "observed": observed }),
             changes: Vec::new(),
             destructive: false,
             estimate_microusd: None,
@@ -278,10 +280,10 @@ impl World {
     }
 
     /// The claim of the current step of a run, with the verdict of the current policy.
-    pub(crate) fn claim(&self, model: &Governance, number: usize, bound: &Bound) -> Option<Claim> {
+    pub(crate) fn claim(&self, model: &Governance, number: usize, bound: &BoundAction) -> Option<Claim> {
         let run = &self.runs[number];
         let receipt = self.receipts.get(&bound.action.key).cloned();
-        let ended = |receipt: &Receipt| {
+        let is_abandoned = |receipt: &Receipt| {
             let owner = self.runs.iter().find(|run| run.record.key.run == receipt.run);
             receipt.state == ReceiptState::Intent
                 && receipt.run != run.record.key.run
@@ -298,25 +300,27 @@ impl World {
         Some(Claim {
             owner: WorkerId::new("worker").ok()?,
             lease: LEASE,
-            abandoned: receipt.as_ref().is_some_and(ended),
+            abandoned: receipt.as_ref().is_some_and(is_abandoned),
             receipt,
-            departed: approval.flat_map(|approval| approval.departed(&tenant)).collect(),
+            departed: approval.flat_map(|approval| approval.departed_approvers(&tenant)).collect(),
             assessment: Some(Assessment { verdict, observed: bound.action.fields.get("observed").cloned() }),
             action: bound.action.clone(),
         })
     }
 
     /// The verdict of the table, made stricter by the rules of the runtime.
-    fn verdict(&self, model: &Governance, run: &GovernedRun, bound: &Bound) -> Verdict {
+    fn verdict(&self, model: &Governance, run: &GovernedRun, bound: &BoundAction) -> Verdict {
         let need = match bound.origin {
             ActionOrigin::RecordedInverse => Need::Allowed,
-            ActionOrigin::Forward | ActionOrigin::DeclaredRollback => table(self.policy, bound.act.need),
+            ActionOrigin::Forward | ActionOrigin::DeclaredRollback => {
+                policy_requirement(self.policy, bound.act.need)
+            }
         };
         let people = if need == Need::Two { ApproverCount::Two } else { ApproverCount::One };
         let requirement = ApprovalRequirement { tier: Tier::Medium, people, groups: Vec::new() };
         let ruling = if need == Need::Allowed { Ruling::Allow } else { Ruling::NeedsApproval(requirement) };
         let verdict = Verdict { ruling, reasons: Vec::new(), policy: Digest::of_bytes(&[self.policy]) };
-        let (record, live) = (&run.record, &run.record.live);
+        let (record, step_state) = (&run.record, &run.record.step_state);
         let forgets = model.config.has(Mutant::UnknownOutcomeRepeated);
         let context = ActionContext {
             plan: &run.plan,
@@ -325,8 +329,8 @@ impl World {
             caps: &Caps::default(),
             writes_done: 0,
             origin: bound.origin,
-            attempt: live.attempts(),
-            may_have_happened: live.may_have_happened() && !forgets,
+            attempt: step_state.attempts(),
+            may_have_happened: step_state.may_have_happened() && !forgets,
             confidence: None,
             has_later_effect: true,
         };
@@ -334,11 +338,11 @@ impl World {
     }
 
     /// The action as the oracle sees it.
-    pub(crate) fn proposed<'a>(&self, number: usize, bound: &'a Bound) -> Proposed<'a> {
+    pub(crate) fn proposed<'a>(&self, number: usize, bound: &'a BoundAction) -> Proposed<'a> {
         let record = &self.runs[number].record;
         Proposed {
             run: number,
-            at: (record.at, record.is_undoing()),
+            at: (record.at, record.is_rolling_back()),
             key: &bound.action.key,
             action: bound.action.hash(),
             policy: self.policy,
@@ -363,8 +367,8 @@ impl World {
                 SignalChange::Use(id) => run.signals.retain(|signal| signal.id != id),
             }
         }
-        for sealed in &decision.events {
-            if let EventBody::EventDelivered { signal, .. } = &sealed.event.body {
+        for chained in &decision.events {
+            if let EventBody::EventDelivered { signal, .. } = &chained.event.body {
                 run.payload = signal.as_str().rsplit('-').next().and_then(|person| person.parse().ok());
             }
         }
@@ -372,13 +376,13 @@ impl World {
         if model.config.has(Mutant::RejectionForgotten) {
             run.record.rejected = None;
         }
-        let live = run.record.live.approval().cloned();
+        let live = run.record.step_state.approval().cloned();
         let saved = decision.approvals.into_iter().find(|approval| Some(&approval.id) == live.as_ref());
         run.approval = saved.or(run.approval.take()).filter(|_| live.is_some());
-        if !matches!(run.record.live, Live::Running(_)) {
+        if !matches!(run.record.step_state, StepState::Running(_)) {
             run.held = None;
         }
-        run.forget_history();
+        run.reset_history();
     }
 }
 
@@ -394,7 +398,7 @@ pub(crate) fn key(model: &Governance, run: &RunId, index: usize) -> Option<Idemp
 
 impl GovernedRun {
     /// Resets what no command compares, so that histories with the same future are one state.
-    fn forget_history(&mut self) {
+    fn reset_history(&mut self) {
         let record = &mut self.record;
         record.version = Version(0);
         record.events = 1;
@@ -408,18 +412,18 @@ impl GovernedRun {
         for request in [&mut record.pause, &mut record.cancel].into_iter().flatten() {
             *request = OperatorRequest { by: String::new(), reason: String::new(), at: NOW };
         }
-        forget_names(&mut record.rejected);
+        reset_rejecter(&mut record.rejected);
         if let Some(approval) = &mut self.approval {
             approval.revision = 0;
             approval.excluded = sorted(&approval.excluded);
             approval.votes.sort_by(|one, other| one.person.cmp(&other.person));
-            approval.consumed = approval.consumed.map(|_| Consumed { fence: Fence(0), at: NOW });
-            forget_names(&mut approval.rejected);
+            approval.consumed = approval.consumed.map(|_| ApprovalUse { fence: Fence(0), at: NOW });
+            reset_rejecter(&mut approval.rejected);
         }
     }
 }
 
-fn forget_names(rejection: &mut Option<Rejection>) {
+fn reset_rejecter(rejection: &mut Option<Rejection>) {
     if let Some(rejection) = rejection {
         rejection.by.clone_from(&REJECTER);
     }
@@ -439,7 +443,7 @@ fn sorted(participants: &Participants) -> Participants {
     sorted
 }
 
-pub(crate) fn op() -> Option<OpId> {
+pub(crate) fn op_id() -> Option<OpId> {
     OpId::new("op").ok()
 }
 
