@@ -105,28 +105,30 @@ fn quote_meta(values: &[Value]) -> Result<Value, BuiltinError> {
 
 /// Go maps each character to one character.
 fn lower(values: &[Value]) -> Result<Value, BuiltinError> {
-    let lowered: String = text(values, 0)?.chars().filter_map(|c| c.to_lowercase().next()).collect();
-    Ok(Value::from(lowered))
+    let lowercase: String = text(values, 0)?.chars().filter_map(|c| c.to_lowercase().next()).collect();
+    Ok(Value::from(lowercase))
 }
 
 fn upper(values: &[Value]) -> Result<Value, BuiltinError> {
-    let raised: String = text(values, 0)?.chars().map(raised).collect();
-    Ok(Value::from(raised))
+    let uppercase: String = text(values, 0)?.chars().map(upper_char).collect();
+    Ok(Value::from(uppercase))
 }
 
 /// The capital of a character, if it is one character.
-fn raised(c: char) -> char {
+fn upper_char(c: char) -> char {
     let mut capital = c.to_uppercase();
     match (c, capital.next(), capital.next()) {
         (_, Some(capital), None) => capital,
         // These have a capital of their own, and a longer one that Rust prefers.
-        ('\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}', ..) => above(c, 8),
-        ('\u{1fb3}' | '\u{1fc3}' | '\u{1ff3}', ..) => above(c, 9),
+        ('\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}', ..) => {
+            offset_char(c, 8)
+        }
+        ('\u{1fb3}' | '\u{1fc3}' | '\u{1ff3}', ..) => offset_char(c, 9),
         _ => c,
     }
 }
 
-fn above(c: char, distance: u32) -> char {
+fn offset_char(c: char, distance: u32) -> char {
     char::from_u32(u32::from(c) + distance).unwrap_or(c)
 }
 
@@ -137,8 +139,9 @@ fn to_number(values: &[Value]) -> Result<Value, BuiltinError> {
         Some(number @ Value::Number(_)) => Ok(number.clone()),
         Some(Value::String(text)) => {
             // The reader of JSON skips white space.
-            let is_dense = !text.contains(|c: char| c.is_ascii_whitespace());
-            let number = Value::from_json_str(text).ok().filter(|value| is_dense && is_finite(value));
+            let has_no_whitespace = !text.contains(|c: char| c.is_ascii_whitespace());
+            let number =
+                Value::from_json_str(text).ok().filter(|value| has_no_whitespace && is_finite(value));
             number.ok_or(BuiltinError::NotNumber)
         }
         _ => Err(BuiltinError::NotNumber),
@@ -224,9 +227,9 @@ impl Network {
         let address: IpAddr = address.parse().ok()?;
         let is_number = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
         let bits: u32 = bits.parse().ok().filter(|_| is_number)?;
-        let width = width(address);
+        let width = bit_width(address);
         let host_bits = width.checked_sub(bits)?;
-        let first = from_number(number(address) & ones(width).checked_shl(host_bits).unwrap_or(0), address);
+        let first = from_bits(to_bits(address) & mask(width).checked_shl(host_bits).unwrap_or(0), address);
         Some(match (first, first.to_canonical()) {
             (IpAddr::V6(_), mapped @ IpAddr::V4(_)) => Self { first: mapped, bits: bits.saturating_sub(96) },
             _ => Self { first, bits },
@@ -235,27 +238,27 @@ impl Network {
 
     fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        let host_bits = width(self.first).saturating_sub(self.bits);
-        let part = |address| number(address).checked_shr(host_bits).unwrap_or(0);
+        let host_bits = bit_width(self.first).saturating_sub(self.bits);
+        let part = |address| to_bits(address).checked_shr(host_bits).unwrap_or(0);
         address.is_ipv4() == self.first.is_ipv4() && part(address) == part(self.first)
     }
 
     fn last(&self) -> IpAddr {
-        let host_bits = width(self.first).saturating_sub(self.bits);
+        let host_bits = bit_width(self.first).saturating_sub(self.bits);
         let hosts = 1_u128.checked_shl(host_bits).map_or(u128::MAX, |hosts| hosts - 1);
-        from_number(number(self.first) | hosts, self.first)
+        from_bits(to_bits(self.first) | hosts, self.first)
     }
 }
 
-fn width(address: IpAddr) -> u32 {
+fn bit_width(address: IpAddr) -> u32 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-fn ones(width: u32) -> u128 {
+fn mask(width: u32) -> u128 {
     u128::MAX >> 128_u32.saturating_sub(width)
 }
 
-fn number(address: IpAddr) -> u128 {
+fn to_bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(address.to_bits()),
         IpAddr::V6(address) => address.to_bits(),
@@ -263,10 +266,10 @@ fn number(address: IpAddr) -> u128 {
 }
 
 /// The address with this number, of the family of `like`.
-fn from_number(number: u128, like: IpAddr) -> IpAddr {
+fn from_bits(number: u128, like: IpAddr) -> IpAddr {
     match like {
         IpAddr::V4(_) => {
-            IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(number & ones(32)).unwrap_or(u32::MAX)))
+            IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(number & mask(32)).unwrap_or(u32::MAX)))
         }
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from_bits(number)),
     }

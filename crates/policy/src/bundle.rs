@@ -91,13 +91,13 @@ impl PolicyBundle {
     /// The same verdict with the input and the result of every rule.
     pub fn explain(&self, request: &PolicyRequest<'_>) -> Explanation {
         let input = self.input(request);
-        let shown = input.as_ref().ok().and_then(|input| serde_json::from_str(input).ok());
+        let input_json = input.as_ref().ok().and_then(|input| serde_json::from_str(input).ok());
         let members = input.and_then(|input| self.members(&input));
         let verdict = match &members {
             Ok(members) => self.verdict(members),
             Err(error) => error.verdict(self.hash()),
         };
-        Explanation::new(verdict, shown, &self.0.catalogue, members)
+        Explanation::new(verdict, input_json, &self.0.catalogue, members)
     }
 
     /// Runs the bundle's own tests.
@@ -135,7 +135,7 @@ impl PolicyBundle {
         let decisive: Vec<&Member> =
             members.iter().filter(|(set, _)| Some(*set) == strictest).map(|(_, member)| member).collect();
         let mut reasons = self.reasons(&decisive);
-        let requirement = combined(&decisive);
+        let requirement = combine_requirements(&decisive);
         let ruling = match (strictest, requirement) {
             (Some(RuleSet::Allow), _) => Ruling::Allow,
             (Some(RuleSet::NeedsApproval), Some(requirement)) => Ruling::NeedsApproval(requirement),
@@ -169,7 +169,7 @@ impl PolicyBundle {
 }
 
 /// The requirement that satisfies the requirements of all `members`; `None` if they name different groups.
-fn combined(members: &[&Member]) -> Option<ApprovalRequirement> {
+fn combine_requirements(members: &[&Member]) -> Option<ApprovalRequirement> {
     let mut requirements = members.iter().filter_map(|member| member.requirement.clone());
     let first = requirements.next()?;
     requirements.try_fold(first, ApprovalRequirement::and)

@@ -9,7 +9,7 @@ use crate::builtins;
 use crate::bundle::{BUNDLE_BYTES_MAX, FILES_MAX, is_test};
 use crate::check::Catalogue;
 use crate::error::{PolicyError, PolicyErrorKind};
-use crate::evaluate::{ENTRY_PACKAGE, ENTRY_RULE, entry, time_limit};
+use crate::evaluate::{ENTRY_PACKAGE, ENTRY_RULE, entry_source, time_limit};
 use crate::evaluation_error::split_location;
 use crate::lexical;
 use crate::location::PolicyLocation;
@@ -85,12 +85,12 @@ fn new_engine() -> Result<Engine, PolicyError> {
 
 fn parse_file(engine: &mut Engine, path: &str, text: &str) -> Result<File, PolicyError> {
     lexical::check(path, text)?;
-    add(engine, path, text)?;
+    add_policy(engine, path, text)?;
     let module = engine.get_modules().last().map(|module| syntax::outline(module, is_test(path)));
     module.ok_or_else(|| PolicyError::of_bundle(PolicyErrorKind::Empty))
 }
 
-fn add(engine: &mut Engine, path: &str, text: &str) -> Result<(), PolicyError> {
+fn add_policy(engine: &mut Engine, path: &str, text: &str) -> Result<(), PolicyError> {
     #[cfg(test)]
     PARSED.with_borrow_mut(|parsed| parsed.push(path.to_owned()));
     engine.add_policy(path.to_owned(), text.to_owned()).map(drop).map_err(|error| {
@@ -109,12 +109,12 @@ fn syntax_error(error: &str) -> PolicyError {
 impl ParsedFiles {
     /// The engine for evaluations, and the one for tests. Clone it for each evaluation.
     pub(crate) fn compile(self, catalogue: &Catalogue) -> Result<(Engine, Engine), PolicyError> {
-        Ok((compiled(self.policy, catalogue)?, compiled(self.all, catalogue)?))
+        Ok((compile_engine(self.policy, catalogue)?, compile_engine(self.all, catalogue)?))
     }
 }
 
-fn compiled(mut engine: Engine, catalogue: &Catalogue) -> Result<Engine, PolicyError> {
-    add(&mut engine, ENTRY_PACKAGE, &entry(catalogue.sets()))?;
+fn compile_engine(mut engine: Engine, catalogue: &Catalogue) -> Result<Engine, PolicyError> {
+    add_policy(&mut engine, ENTRY_PACKAGE, &entry_source(catalogue.sets()))?;
     // Compilation for one rule prepares the engine for all rules.
     let rule: Arc<str> = ENTRY_RULE.into();
     engine.compile_with_entrypoint(&rule).map_err(|error| syntax_error(&error.to_string()))?;

@@ -34,7 +34,7 @@ pub(crate) const ENTRY_PACKAGE: &str = "countersign_entry";
 pub(crate) const ENTRY_RULE: &str = "data.countersign_entry.answers";
 
 /// The source of [`ENTRY_PACKAGE`] for a bundle that adds to `sets`.
-pub(crate) fn entry(sets: impl Iterator<Item = RuleSet>) -> String {
+pub(crate) fn entry_source(sets: impl Iterator<Item = RuleSet>) -> String {
     let fields: Vec<String> = sets.map(|set| format!("\"{0}\": data.countersign.{0}", set.name())).collect();
     format!("package {ENTRY_PACKAGE}\nanswers := {{{}}}\n", fields.join(", "))
 }
@@ -102,7 +102,7 @@ mod tests {
         let crash = |values: Vec<regorus::Value>| Ok(values.into_iter().nth(9).unwrap());
         engine.add_extension("crash".to_owned(), 1, Box::new(crash)).unwrap();
         engine.add_policy("p.rego".to_owned(), "package countersign\nallow := crash(1)".to_owned()).unwrap();
-        engine.add_policy("entry.rego".to_owned(), entry([RuleSet::Allow].into_iter())).unwrap();
+        engine.add_policy("entry.rego".to_owned(), entry_source([RuleSet::Allow].into_iter())).unwrap();
         let error = evaluate(&engine, &Catalogue::default(), regorus::Value::new_object()).unwrap_err();
         assert_eq!(error, EvaluationError::Crashed);
         assert_eq!(error.verdict(domain::Digest::ZERO).ruling, domain::Ruling::Deny);

@@ -188,7 +188,7 @@ impl<'a> Fields<'a, '_> {
         match value {
             Value::Object(fields) if !fields.is_empty() => {
                 for (name, field) in fields {
-                    self.add(below(&path, name), field);
+                    self.add(field_path(&path, name), field);
                 }
             }
             // The action has no fields.
@@ -202,7 +202,7 @@ impl<'a> Fields<'a, '_> {
 
 /// The dotted path of the field `name` of `path`. A name that contains a dot or a quote is quoted, so that
 /// `{"a": {"b": 1}}` and `{"a.b": 1}` have different paths.
-fn below(path: &str, name: &str) -> String {
+fn field_path(path: &str, name: &str) -> String {
     let plain = !name.is_empty() && !name.contains(['.', '"']);
     let name = if plain { name.to_owned() } else { Value::from(name).to_string() };
     if path.is_empty() { name } else { format!("{path}.{name}") }
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn flattened(fields: &Value, reads: &[&str]) -> (Value, Value) {
+    fn flatten(fields: &Value, reads: &[&str]) -> (Value, Value) {
         let reads = reads.iter().map(|path| (*path).to_owned()).collect();
         let mut flat = Fields { reads: &reads, names: BTreeMap::new(), values: BTreeMap::new() };
         flat.add(String::new(), fields);
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn input_has_names_and_types_of_fields() {
         let (names, values) =
-            flattened(&json!({"table": "incident", "fields": {"urgency": 1, "tags": ["a"]}}), &[]);
+            flatten(&json!({"table": "incident", "fields": {"urgency": 1, "tags": ["a"]}}), &[]);
         assert_eq!(names, json!({"table": "string", "fields.urgency": "number", "fields.tags": "array"}));
         assert_eq!(values, json!({}));
     }
@@ -266,18 +266,18 @@ mod tests {
     #[test]
     fn input_has_the_values_that_the_bundle_reads() {
         let fields = json!({"fields": {"urgency": 1, "note": "hello"}});
-        assert_eq!(flattened(&fields, &["fields.urgency"]).1, json!({"fields.urgency": 1}));
-        assert_eq!(flattened(&fields, &["fields"]).1, json!({"fields": {"urgency": 1, "note": "hello"}}));
-        assert_eq!(flattened(&fields, &["fields.absent"]).1, json!({}));
+        assert_eq!(flatten(&fields, &["fields.urgency"]).1, json!({"fields.urgency": 1}));
+        assert_eq!(flatten(&fields, &["fields"]).1, json!({"fields": {"urgency": 1, "note": "hello"}}));
+        assert_eq!(flatten(&fields, &["fields.absent"]).1, json!({}));
     }
 
     #[test]
     fn name_with_a_dot_is_quoted() {
         assert_eq!(
-            flattened(&json!({"a.b": 1, "": {}}), &[]).0,
+            flatten(&json!({"a.b": 1, "": {}}), &[]).0,
             json!({"\"a.b\"": "number", "\"\"": "object"})
         );
-        assert_eq!(flattened(&json!({"a.b": 1}), &["a.b"]).1, json!({}));
+        assert_eq!(flatten(&json!({"a.b": 1}), &["a.b"]).1, json!({}));
     }
 
     #[test]

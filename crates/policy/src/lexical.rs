@@ -35,12 +35,12 @@ pub(crate) fn check(path: &str, text: &str) -> Result<(), PolicyError> {
     let Ok(source) = Source::from_contents(path.to_owned(), text.to_owned()) else { return Ok(()) };
     let mut lexer = Lexer::new(&source);
     lexer.set_max_col(COLUMNS_MAX);
-    let mut count = Count::default();
+    let mut count = OperatorCounter::default();
     while let Ok(token) = lexer.next_token() {
         if token.0 == TokenKind::Eof {
             break;
         }
-        count.take(&token);
+        count.add(&token);
         let kind = match () {
             () if count.operators() > OPERATORS_MAX => PolicyErrorKind::Operators,
             () if count.outer.len() > NESTING_MAX => PolicyErrorKind::Nesting,
@@ -54,33 +54,33 @@ pub(crate) fn check(path: &str, text: &str) -> Result<(), PolicyError> {
 
 /// The operators of the current expression, and one count for each open bracket around it, outermost first.
 #[derive(Default)]
-struct Count {
+struct OperatorCounter {
     outer: Vec<usize>,
-    here: usize,
+    current: usize,
     line: u32,
-    open_ended: bool,
+    continues: bool,
 }
 
-impl Count {
+impl OperatorCounter {
     fn operators(&self) -> usize {
-        self.here + self.outer.iter().sum::<usize>()
+        self.current + self.outer.iter().sum::<usize>()
     }
 
-    fn take(&mut self, token: &Token) {
+    fn add(&mut self, token: &Token) {
         let (text, operator) = (token.1.text(), is_operator(token));
         // An expression continues on the next line only if an operator comes before or after the line break.
-        let ended = token.1.line != self.line && !self.open_ended && !operator;
-        (self.line, self.open_ended) = (token.1.line, operator);
+        let ended = token.1.line != self.line && !self.continues && !operator;
+        (self.line, self.continues) = (token.1.line, operator);
         match text {
             "{" | "[" | "(" if token.0 == TokenKind::Symbol => {
-                let outside = if ended { 0 } else { self.here };
+                let outside = if ended { 0 } else { self.current };
                 self.outer.push(outside + 1);
-                self.here = 0;
+                self.current = 0;
             }
-            "}" | "]" | ")" if token.0 == TokenKind::Symbol => self.here = self.outer.pop().unwrap_or(0),
-            "," | ";" if token.0 == TokenKind::Symbol => self.here = 0,
-            _ if operator => self.here += 1,
-            _ if ended => self.here = 0,
+            "}" | "]" | ")" if token.0 == TokenKind::Symbol => self.current = self.outer.pop().unwrap_or(0),
+            "," | ";" if token.0 == TokenKind::Symbol => self.current = 0,
+            _ if operator => self.current += 1,
+            _ if ended => self.current = 0,
             _ => {}
         }
     }
@@ -101,7 +101,7 @@ fn is_operator(Token(kind, span): &Token) -> bool {
 mod tests {
     use super::*;
 
-    fn refused(text: &str) -> bool {
+    fn is_refused(text: &str) -> bool {
         check("p.rego", text).is_err()
     }
 
@@ -119,29 +119,29 @@ mod tests {
             "\n| {1}",
             " = a",
         ] {
-            assert!(refused(&format!("x := a {}", link.repeat(OPERATORS_MAX))), "{link:?}");
-            assert!(!refused(&format!("x := a {}", link.repeat(8))), "{link:?}");
+            assert!(is_refused(&format!("x := a {}", link.repeat(OPERATORS_MAX))), "{link:?}");
+            assert!(!is_refused(&format!("x := a {}", link.repeat(8))), "{link:?}");
         }
-        assert!(refused(&format!("x := {}", "-[1 +\n".repeat(OPERATORS_MAX))));
-        assert!(refused(&format!("x := {}", "abs(".repeat(OPERATORS_MAX))));
-        assert!(refused(&format!("x := a{}", ".b".repeat(OPERATORS_MAX))));
-        assert!(refused(&format!("x := a{}", "[\n0\n]".repeat(OPERATORS_MAX))));
+        assert!(is_refused(&format!("x := {}", "-[1 +\n".repeat(OPERATORS_MAX))));
+        assert!(is_refused(&format!("x := {}", "abs(".repeat(OPERATORS_MAX))));
+        assert!(is_refused(&format!("x := a{}", ".b".repeat(OPERATORS_MAX))));
+        assert!(is_refused(&format!("x := a{}", "[\n0\n]".repeat(OPERATORS_MAX))));
     }
 
     #[test]
     fn nested_brackets_are_counted() {
         for (open, close) in [("[", "]"), ("{", "}"), ("f(", ")"), ("{\"a\": ", "}")] {
             let nested = |depth: usize| format!("x := {}1{}", open.repeat(depth), close.repeat(depth));
-            assert!(!refused(&nested(NESTING_MAX)), "{open}");
-            assert!(refused(&nested(NESTING_MAX + 1)), "{open}");
+            assert!(!is_refused(&nested(NESTING_MAX)), "{open}");
+            assert!(is_refused(&nested(NESTING_MAX + 1)), "{open}");
         }
     }
 
     #[test]
     fn statements_and_members_are_counted_separately() {
-        assert!(!refused(&"x if a == 1 + 2\n".repeat(100)));
-        assert!(!refused(&format!("x if {{\n{}}}", "a := 1 + 2; b := a in c\n".repeat(100))));
-        assert!(!refused(&format!("x := [{}]", "1 + 2, ".repeat(100))));
-        assert!(!refused(&format!("x := {{{}}}", "\"a\": 1 + 2,\n".repeat(100))));
+        assert!(!is_refused(&"x if a == 1 + 2\n".repeat(100)));
+        assert!(!is_refused(&format!("x if {{\n{}}}", "a := 1 + 2; b := a in c\n".repeat(100))));
+        assert!(!is_refused(&format!("x := [{}]", "1 + 2, ".repeat(100))));
+        assert!(!is_refused(&format!("x := {{{}}}", "\"a\": 1 + 2,\n".repeat(100))));
     }
 }

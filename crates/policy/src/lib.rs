@@ -118,7 +118,7 @@ mod report;
 mod request;
 mod size;
 mod syntax;
-mod verdicts;
+mod verdict_cache;
 
 pub use bundle::PolicyBundle;
 pub use error::{PolicyError, PolicyErrorKind};
@@ -128,4 +128,4 @@ pub use location::PolicyLocation;
 pub use member::RuleSet;
 pub use report::{TestReport, TestResult};
 pub use request::{CapUsage, PolicyRequest, RunContext, StepContext};
-pub use verdicts::VerdictCache;
+pub use verdict_cache::VerdictCache;

@@ -39,7 +39,7 @@ impl RuleSet {
     }
 
     /// The fields of a member, for error messages.
-    pub(crate) fn fields_listed(self) -> &'static str {
+    pub(crate) fn field_list(self) -> &'static str {
         match self {
             Self::Deny | Self::Allow => "`rule` and `message`",
             Self::NeedsApproval => "`rule`, `message`, `tier`, `people` and `groups`",
@@ -116,18 +116,18 @@ impl Member {
             return Err(format!("a member of `{}` must be an object", set.name()));
         }
         let member = match set {
-            RuleSet::Deny | RuleSet::Allow => Self::plain(member),
-            RuleSet::NeedsApproval => Self::approval(member),
+            RuleSet::Deny | RuleSet::Allow => Self::parse_plain(member),
+            RuleSet::NeedsApproval => Self::parse_approval(member),
         };
         member.map_err(|error| error.to_string())
     }
 
-    fn plain(member: Value) -> Result<Self, serde_json::Error> {
+    fn parse_plain(member: Value) -> Result<Self, serde_json::Error> {
         let PlainMember { rule, message } = serde_json::from_value(member)?;
         Ok(Self { rule, message, requirement: None })
     }
 
-    fn approval(member: Value) -> Result<Self, serde_json::Error> {
+    fn parse_approval(member: Value) -> Result<Self, serde_json::Error> {
         let ApprovalMember { rule, message, tier, people, groups } = serde_json::from_value(member)?;
         Ok(Self { rule, message, requirement: Some(ApprovalRequirement { tier, people, groups }) })
     }

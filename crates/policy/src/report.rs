@@ -43,7 +43,7 @@ impl TestReport {
         is_expired: &dyn Fn() -> bool,
     ) -> Self {
         let failed = |test: &str| {
-            if is_expired() { Some(NOT_RUN.to_owned()) } else { outcome(engine, test).err() }
+            if is_expired() { Some(NOT_RUN.to_owned()) } else { run_test(engine, test).err() }
         };
         let result = |(test, location): (&String, &PolicyLocation)| TestResult {
             test: test.clone(),
@@ -71,7 +71,7 @@ impl TestReport {
 }
 
 /// A test passes if it is true. A test that is false, undefined or an error fails.
-fn outcome(engine: &Engine, test: &str) -> Result<(), String> {
+fn run_test(engine: &Engine, test: &str) -> Result<(), String> {
     let mut engine = engine.clone();
     let evaluation = AssertUnwindSafe(|| engine.eval_rule(test.to_owned()));
     match catch_unwind(evaluation).map_err(|_| EvaluationError::Crashed.to_string())? {

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_small() {
+    fn member_is_small() {
         assert!(is_small(&value(
             r#"{"rule": "r", "message": "s", "tier": "low", "people": 1.5, "groups": ["a", "b"], "more": null}"#
         )));

@@ -204,16 +204,16 @@ fn literal(expr: &Expr) -> Option<Value> {
 fn path_of(expr: &Expr) -> Option<Vec<Part>> {
     match expr {
         Expr::Var { span, .. } => Some(vec![Part::Name(span.text().to_owned())]),
-        Expr::RefDot { refr, field: (span, _), .. } => extended(refr, Part::Name(span.text().to_owned())),
+        Expr::RefDot { refr, field: (span, _), .. } => extend_path(refr, Part::Name(span.text().to_owned())),
         Expr::RefBrack { refr, index, .. } => match literal(index) {
-            Some(Value::String(name)) => extended(refr, Part::Name(name)),
-            _ => extended(refr, Part::Dynamic),
+            Some(Value::String(name)) => extend_path(refr, Part::Name(name)),
+            _ => extend_path(refr, Part::Dynamic),
         },
         _ => None,
     }
 }
 
-fn extended(base: &Expr, part: Part) -> Option<Vec<Part>> {
+fn extend_path(base: &Expr, part: Part) -> Option<Vec<Part>> {
     let mut path = path_of(base)?;
     path.push(part);
     Some(path)

@@ -188,25 +188,25 @@ pub enum ParseErrorKind {
     TooManyExpressions,
     #[error(transparent)]
     Expression(#[from] ExpressionCompileError),
-    #[error("unknown step `{step}`; {}", readable_steps(.step, .readable))]
+    #[error("unknown step `{step}`; {}", suggest_step(.step, .readable))]
     NoSuchStep { step: String, readable: Vec<StepId> },
-    #[error("step `{step}` has not run at this point; this expression can read {}", listed_steps(.readable))]
+    #[error("step `{step}` has not run at this point; this expression can read {}", step_list(.readable))]
     NotYetRun { step: String, readable: Vec<StepId> },
 }
 
-fn readable_steps(found: &str, readable: &[StepId]) -> String {
+fn suggest_step(found: &str, readable: &[StepId]) -> String {
     match nearest(found, readable.iter().map(StepId::as_str)) {
         Some(step) => format!("did you mean `{step}`?"),
-        None => format!("this expression can read {}", listed_steps(readable)),
+        None => format!("this expression can read {}", step_list(readable)),
     }
 }
 
-fn listed_steps(steps: &[StepId]) -> String {
-    if steps.is_empty() { "no step".to_owned() } else { listed(steps.iter().map(StepId::as_str)) }
+fn step_list(steps: &[StepId]) -> String {
+    if steps.is_empty() { "no step".to_owned() } else { quoted_list(steps.iter().map(StepId::as_str)) }
 }
 
 /// Formats names as a list: each in backticks, separated by commas.
-pub(crate) fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
+pub(crate) fn quoted_list<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
     let quoted: Vec<String> = names.into_iter().map(|name| format!("`{}`", name.as_ref())).collect();
     quoted.join(", ")
 }
@@ -215,7 +215,7 @@ pub(crate) fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Strin
 fn did_you_mean<'n>(found: &str, expected: impl IntoIterator<Item = &'n str> + Clone) -> String {
     match nearest(found, expected.clone()) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => format!("expected one of {}", listed(expected)),
+        None => format!("expected one of {}", quoted_list(expected)),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::{ParseErrorKind, WorkflowError};
 use crate::yaml::{Node, YamlValue, key_text};
 
 /// Fields of a later version. They are reported as unsupported, not as unknown.
-const LATER: [&str; 2] = ["needs", "credentials"];
+const LATER_FIELDS: [&str; 2] = ["needs", "credentials"];
 
 /// The fields of a map.
 pub(crate) struct Fields<'n> {
@@ -32,7 +32,7 @@ impl<'n> Fields<'n> {
         for (key, value) in map {
             let name = key_text(key)?;
             if !known.contains(&name) {
-                return Err(WorkflowError::of(key, unknown(name, of, known)));
+                return Err(WorkflowError::of(key, unknown_field(name, of, known)));
             }
             entries.push((name, key, value));
         }
@@ -53,9 +53,9 @@ impl<'n> Fields<'n> {
     }
 }
 
-fn unknown(name: &str, of: &'static str, expected: &'static [&'static str]) -> ParseErrorKind {
+fn unknown_field(name: &str, of: &'static str, expected: &'static [&'static str]) -> ParseErrorKind {
     let field = name.to_owned();
-    if LATER.contains(&name) {
+    if LATER_FIELDS.contains(&name) {
         ParseErrorKind::NotSupported { field }
     } else {
         ParseErrorKind::UnknownField { field, of, expected }
@@ -119,9 +119,9 @@ fn out_of_range<T: ToString>(
     WorkflowError::of(node, ParseErrorKind::OutOfRange { what, found: found.to_string(), range })
 }
 
-/// The index of the word in `expected`.
+/// The variant that the text of `node` names.
 pub(crate) fn choice<T: FromStr + VariantNames>(node: &Node, what: &'static str) -> Result<T, WorkflowError> {
     let found = text(node, what)?;
-    let not_one = || ParseErrorKind::NotAChoice { what, found: found.to_owned(), expected: T::VARIANTS };
-    found.parse().map_err(|_| WorkflowError::of(node, not_one()))
+    let not_a_choice = || ParseErrorKind::NotAChoice { what, found: found.to_owned(), expected: T::VARIANTS };
+    found.parse().map_err(|_| WorkflowError::of(node, not_a_choice()))
 }

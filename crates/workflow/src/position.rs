@@ -34,7 +34,7 @@ impl SourcePosition {
     /// The line of `source` at this position, with a caret under the column.
     pub fn snippet(self, source: &str) -> String {
         let line = source.lines().nth(self.line.saturating_sub(1)).unwrap_or_default();
-        let (text, caret) = cropped(line, self.column.saturating_sub(1));
+        let (text, caret) = crop(line, self.column.saturating_sub(1));
         let number = self.line.to_string();
         let gutter = " ".repeat(number.len());
         format!("{gutter} |\n{number} | {text}\n{gutter} | {}^\n", " ".repeat(caret))
@@ -49,13 +49,13 @@ impl fmt::Display for SourcePosition {
 
 impl From<serde_saphyr::Location> for SourcePosition {
     fn from(location: serde_saphyr::Location) -> Self {
-        let counted = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).max(1);
-        Self { line: counted(location.line()), column: counted(location.column()) }
+        let to_usize = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).max(1);
+        Self { line: to_usize(location.line()), column: to_usize(location.column()) }
     }
 }
 
 /// The part of `line` around character `caret`, and the column of the caret in it.
-fn cropped(line: &str, caret: usize) -> (String, usize) {
+fn crop(line: &str, caret: usize) -> (String, usize) {
     let skipped =
         if line.chars().count() > SNIPPET_CHARS_MAX { caret.saturating_sub(SNIPPET_BEFORE) } else { 0 };
     let text: String = line.chars().skip(skipped).take(SNIPPET_CHARS_MAX).map(printable).collect();
@@ -77,15 +77,15 @@ fn printable(c: char) -> char {
 /// The position of byte `at` of `text`, the value of `node` after YAML unquoting and folding. The expression is located by
 /// counting the `${` before it, which quoting does not change. If the source text of the expression differs from its value
 /// (for example by a doubled quote), the position is that of its `${`.
-pub(crate) fn inside(source: &str, node: &Node, text: &str, at: usize) -> SourcePosition {
+pub(crate) fn position_in_text(source: &str, node: &Node, text: &str, at: usize) -> SourcePosition {
     let position = || {
         let (start, raw) = source_text(source, node)?;
         let open = text.get(..at + 2).or_else(|| text.get(..at))?.rfind("${")?;
         let nth = text[..open].matches("${").count();
         let raw_open = raw.match_indices("${").nth(nth)?.0;
-        let lead = text.get(open..at).unwrap_or_default();
-        let verbatim = raw[raw_open..].starts_with(lead);
-        Some(SourcePosition::of_offset(source, start + raw_open + if verbatim { lead.len() } else { 0 }))
+        let prefix = text.get(open..at).unwrap_or_default();
+        let verbatim = raw[raw_open..].starts_with(prefix);
+        Some(SourcePosition::of_offset(source, start + raw_open + if verbatim { prefix.len() } else { 0 }))
     };
     position().unwrap_or_else(|| node.referenced.into())
 }

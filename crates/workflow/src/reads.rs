@@ -45,14 +45,14 @@ impl File<'_> {
         found: &mut ReadSet,
     ) -> Result<(), WorkflowError> {
         let at = |at: usize, kind: ParseErrorKind| {
-            WorkflowError::at(position::inside(self.source, node, text, at), kind)
+            WorkflowError::at(position::position_in_text(self.source, node, text, at), kind)
         };
         let compiled = Text::compile(text).map_err(|(byte, error)| at(byte, error.into()))?;
         for (start, expression) in compiled.expressions() {
             let ExpressionReads { trigger, steps, .. } = expression.reads();
             found.trigger |= trigger;
             for StepRead { step, at: byte } in steps {
-                let seq = self.readable(step.as_str(), end).map_err(|kind| at(start + byte, kind))?;
+                let seq = self.readable_step(step.as_str(), end).map_err(|kind| at(start + byte, kind))?;
                 found.steps.insert(seq);
             }
         }
@@ -65,7 +65,7 @@ impl File<'_> {
     }
 
     /// The index of `step`, which must be one of the first `end` steps.
-    fn readable(&self, step: &str, end: usize) -> Result<StepSeq, ParseErrorKind> {
+    fn readable_step(&self, step: &str, end: usize) -> Result<StepSeq, ParseErrorKind> {
         let index = self.ids.iter().position(|id| id.as_str() == step);
         let readable = || self.ids.get(..end).unwrap_or_default().to_vec();
         match index {

@@ -70,7 +70,7 @@ fn workflow() -> ReferenceTable {
                 "none",
                 "The author of the workflow, who may not approve its actions.",
             ),
-            optional("validation", one_of(Validation::VARIANTS), validations(), VALIDATION),
+            optional("validation", one_of(Validation::VARIANTS), validation_default(), VALIDATION),
             optional("approval", "a map", "its defaults", "The deadlines for approvals."),
             optional("auto_approve", "a number from 0 to 1", "no automatic approval", AUTO_APPROVE),
             optional(
@@ -98,25 +98,25 @@ const AUTO_APPROVE: &str = "The minimum `confidence` at which `validation` requi
                             a critical step, to a high blast radius, or if policy requires approval.";
 
 fn approval() -> ReferenceTable {
-    let length = length(APPROVAL_TIMEOUT_MIN, APPROVAL_TIMEOUT_MAX);
+    let range = duration_range(APPROVAL_TIMEOUT_MIN, APPROVAL_TIMEOUT_MAX);
     let prod = ApprovalTiming::default_in(Environment::Prod);
     let elsewhere = ApprovalTiming::default_in(Environment::Dev).sla;
     ReferenceTable {
         title: "`approval`",
         description: "The deadlines for approvals.",
         fields: vec![
-            optional("sla", &length, format!("`{}` in prod, `{elsewhere}` elsewhere", prod.sla), SLA),
+            optional("sla", &range, format!("`{}` in prod, `{elsewhere}` elsewhere", prod.sla), SLA),
             optional(
                 "expires_after",
-                &length,
+                &range,
                 code(prod.expires_after),
-                "Then the request expires and the step fails.",
+                "The time after which the request expires and the step fails.",
             ),
         ],
     }
 }
 
-const SLA: &str = "Then the request is escalated as overdue. The run keeps waiting.";
+const SLA: &str = "The time after which the request is escalated as overdue. The run keeps waiting.";
 
 fn trigger() -> ReferenceTable {
     let source = |name, description| optional(name, "a map", "none", description);
@@ -258,7 +258,7 @@ const CONFIDENCE: &str = "The confidence in the proposed action; see `auto_appro
 const ROLLBACK: &str = "How to undo the step: with the inverse in its receipt (`auto`), or with this call.";
 
 fn retry() -> ReferenceTable {
-    let length = length(DELAY_MIN, DELAY_MAX);
+    let range = duration_range(DELAY_MIN, DELAY_MAX);
     let default = RetryPolicy::default();
     ReferenceTable {
         title: "`retry`",
@@ -277,8 +277,8 @@ fn retry() -> ReferenceTable {
                 code("table"),
                 "The delays: `table` is 5s, 30s, 2m, 10m; `exponential` doubles.",
             ),
-            optional("base", &length, code(TABLE[0]), "The first delay, for `exponential` only."),
-            optional("cap", &length, code(default.cap), "The maximum delay."),
+            optional("base", &range, code(TABLE[0]), "The first delay, for `exponential` only."),
+            optional("cap", &range, code(default.cap), "The maximum delay."),
         ],
     }
 }
@@ -327,7 +327,7 @@ fn gate() -> ReferenceTable {
                 "expires_after",
                 timeout_bounds(),
                 code(builtin::TIMEOUT_DEFAULT),
-                "Then the request expires and the step fails.",
+                "The time after which the request expires and the step fails.",
             ),
             optional(
                 "on_reject",
@@ -348,7 +348,7 @@ fn gate() -> ReferenceTable {
 }
 
 fn timeout_bounds() -> String {
-    length(builtin::TIMEOUT_MIN, builtin::TIMEOUT_MAX)
+    duration_range(builtin::TIMEOUT_MIN, builtin::TIMEOUT_MAX)
 }
 
 fn required(name: &'static str, value: &str, description: &'static str) -> ReferenceField {
@@ -369,11 +369,11 @@ fn one_of(words: &[&str]) -> String {
     words.iter().map(code).collect::<Vec<_>>().join(", ")
 }
 
-fn length(least: Millis, most: Millis) -> String {
+fn duration_range(least: Millis, most: Millis) -> String {
     format!("`{least}` to `{most}`")
 }
 
-fn validations() -> String {
+fn validation_default() -> String {
     let prod = Validation::default_in(Environment::Prod);
     format!("`{prod}` in prod, `{}` elsewhere", Validation::default_in(Environment::Dev))
 }
@@ -451,17 +451,17 @@ mod tests {
                 fields.iter().filter(|field| field.required).map(|field| field.name).collect();
             // A trigger needs exactly one of several optional fields.
             let required = if of == "`trigger`" { vec!["servicenow"] } else { required };
-            let with = |names: &[&str]| {
+            let file_with = |names: &[&str]| {
                 let fields = VALUES.iter().filter(|(name, _)| names.contains(name));
                 file(
                     of,
                     &fields.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(", "),
                 )
             };
-            assert_eq!(error_kind(&with(&required)), None, "{of}");
+            assert_eq!(error_kind(&file_with(&required)), None, "{of}");
             for missing in &required {
                 let others: Vec<&str> = required.iter().copied().filter(|name| name != missing).collect();
-                assert!(error_kind(&with(&others)).is_some(), "{of} does not require `{missing}`");
+                assert!(error_kind(&file_with(&others)).is_some(), "{of} does not require `{missing}`");
             }
         }
     }

@@ -71,11 +71,11 @@ pub enum BindError {
 
 impl BindError {
     pub(crate) fn of(expression: &str, error: ExpressionEvalError) -> Self {
-        Self::Expression { expression: shortened(expression), error }
+        Self::Expression { expression: shorten(expression), error }
     }
 }
 
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
@@ -121,13 +121,13 @@ impl Part {
         match Text::compile(text) {
             Ok(Text::Literal(literal)) => Ok(Self::Literal(Value::String(literal))),
             Ok(text) => Ok(Self::Text(text)),
-            Err((_, error)) => Err(InvalidTemplate::Expression { text: shortened(text), error }),
+            Err((_, error)) => Err(InvalidTemplate::Expression { text: shorten(text), error }),
         }
     }
 
     fn field((key, value): (&String, &Value)) -> Result<(String, Self), InvalidTemplate> {
         if key.contains("${") {
-            return Err(InvalidTemplate::ExpressionInKey { key: shortened(key) });
+            return Err(InvalidTemplate::ExpressionInKey { key: shorten(key) });
         }
         Ok((key.clone(), Self::compile(value)?))
     }

@@ -62,12 +62,12 @@ impl Text {
     pub(crate) fn bind_text(&self, scope: &Scope, meter: &Arc<Meter>) -> Result<String, BindError> {
         match self {
             Self::Literal(literal) => Ok(literal.clone()),
-            Self::Whole { expression, .. } => insert(expression, scope, meter),
+            Self::Whole { expression, .. } => evaluate_text(expression, scope, meter),
             Self::Mixed(pieces) => pieces
                 .iter()
                 .map(|piece| match piece {
                     Piece::Literal(literal) => Ok(literal.clone()),
-                    Piece::Expression { expression, .. } => insert(expression, scope, meter),
+                    Piece::Expression { expression, .. } => evaluate_text(expression, scope, meter),
                 })
                 .collect(),
         }
@@ -86,7 +86,7 @@ fn evaluate(expression: &Expression, scope: &Scope, meter: &Arc<Meter>) -> Resul
 }
 
 /// The value of an expression as part of a string.
-fn insert(expression: &Expression, scope: &Scope, meter: &Arc<Meter>) -> Result<String, BindError> {
+fn evaluate_text(expression: &Expression, scope: &Scope, meter: &Arc<Meter>) -> Result<String, BindError> {
     let not_text = |kind| Err(BindError::of(expression.source(), ExpressionEvalError::NotText { kind }));
     match evaluate(expression, scope, meter)? {
         Value::String(text) => Ok(text),

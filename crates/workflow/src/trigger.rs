@@ -34,7 +34,7 @@ impl File<'_> {
                 (Fields::of(node, "`webhook`", &WEBHOOK_FIELDS)?, None)
             }
         };
-        let topic = topic.and_then(|name| fields.get(name)).map(word).transpose()?;
+        let topic = topic.and_then(|name| fields.get(name)).map(topic_name).transpose()?;
         let when = fields.get("when").map(|node| self.condition(node)).transpose()?;
         Ok(Some(TriggeredBy { source, topic, when, schedule: None }))
     }
@@ -42,8 +42,8 @@ impl File<'_> {
     /// `when`: an expression over `trigger`. No step has run yet, so it cannot read steps.
     fn condition(&mut self, node: &Node) -> Result<String, WorkflowError> {
         let condition = text(node, "`when`")?;
-        let whole = condition.trim().strip_prefix("${").is_some_and(|rest| rest.ends_with('}'));
-        if !whole {
+        let is_expression = condition.trim().strip_prefix("${").is_some_and(|rest| rest.ends_with('}'));
+        if !is_expression {
             return Err(WorkflowError::of(node, ParseErrorKind::NotACondition));
         }
         self.reads(node, 0)?;
@@ -69,7 +69,7 @@ fn time_zone(node: &Node) -> Result<String, WorkflowError> {
     Ok(zone.0.to_owned())
 }
 
-fn word(node: &Node) -> Result<String, WorkflowError> {
+fn topic_name(node: &Node) -> Result<String, WorkflowError> {
     let found = text(node, "the table or event")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     if found.is_empty() || found.len() > NAME_CHARS_MAX || !found.chars().all(plain) {

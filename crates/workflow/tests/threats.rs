@@ -32,9 +32,9 @@ fn refused(source: &str) -> WorkflowError {
 
 /// A few hundred bytes that would expand to a billion values, to gigabytes of text, or to themselves.
 fn yaml_alias_bomb_in_workflow() {
-    let laugh = |i: usize| format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 9].join(", "));
-    let laughs = (1..12).map(laugh).collect::<Vec<_>>().concat();
-    assert_eq!(refused(&format!("a0: &a0 [x]\n{laughs}")).kind, ParseErrorKind::ExpandsTooMuch);
+    let anchor = |i: usize| format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 9].join(", "));
+    let anchors = (1..12).map(anchor).collect::<Vec<_>>().concat();
+    assert_eq!(refused(&format!("a0: &a0 [x]\n{anchors}")).kind, ParseErrorKind::ExpandsTooMuch);
 
     let text = "x".repeat(100_000);
     let copies = |name: &str| vec![format!("*{name}"); 50].join(", ");

@@ -59,7 +59,7 @@ fn resolve(file: &File, rule: &Rule, reference: &Reference, graph: &Graph) -> Ta
     match (names.first().map(String::as_str), &reference.kind) {
         (Some("input"), ReferenceKind::Read) => Target::Input(names),
         (Some("input"), ReferenceKind::With) => Target::ReplacedInput(names),
-        (Some("data"), _) => defined(graph.find(&names, file.is_test), names),
+        (Some("data"), _) => rules_or_undefined(graph.find(&names, file.is_test), names),
         (Some(_), kind) => {
             let full: Vec<String> = file.package.iter().chain(&names).cloned().collect();
             match (graph.find_rule(&full), kind) {
@@ -79,7 +79,7 @@ fn is_local(rule: &Rule, names: &[String]) -> bool {
     names.first().is_some_and(|first| first.starts_with('_') || rule.bound.contains(first))
 }
 
-fn defined(found: Vec<usize>, names: Vec<String>) -> Target {
+fn rules_or_undefined(found: Vec<usize>, names: Vec<String>) -> Target {
     if found.is_empty() { Target::Undefined(names) } else { Target::Rules(found, names.len()) }
 }
 
@@ -124,10 +124,13 @@ fn check_before_not(reference: &Reference, target: &Target, graph: &Graph) -> Re
     if is_total || !reference.is_before_not {
         return Ok(());
     }
-    Err(PolicyError::at(&reference.location, PolicyErrorKind::BeforeNot { path: shown(reference) }))
+    Err(PolicyError::at(
+        &reference.location,
+        PolicyErrorKind::BeforeNot { path: render_reference(reference) },
+    ))
 }
 
-fn shown(reference: &Reference) -> String {
+fn render_reference(reference: &Reference) -> String {
     let part = |part: &Part| part.name().unwrap_or("…").to_owned();
     let path = reference.path.iter().map(part).collect::<Vec<_>>().join(".");
     if matches!(reference.kind, ReferenceKind::Call(_)) { format!("{path}(…)") } else { path }
@@ -168,7 +171,7 @@ fn unknown_input(names: &[String], reads: Option<&BTreeSet<String>>) -> Option<P
         return Some(PolicyErrorKind::NotRead { path: path.clone() });
     }
     let exists = PATHS.iter().any(|path| exists_at(path, below));
-    (!exists).then(|| PolicyErrorKind::UnknownInput { path: below.join("."), known: alternatives(below) })
+    (!exists).then(|| PolicyErrorKind::UnknownInput { path: below.join("."), known: available_paths(below) })
 }
 
 /// Whether `below` is `path`, a prefix of it, or lies inside it if it is a container.
@@ -179,7 +182,7 @@ fn exists_at(path: &str, below: &[String]) -> bool {
 }
 
 /// The valid paths with the same first part, or the top-level names if there are none.
-fn alternatives(below: &[String]) -> String {
+fn available_paths(below: &[String]) -> String {
     let first = below.first().map(String::as_str).unwrap_or_default();
     let near = |path: &&&str| path.split('.').next() == Some(first);
     let listed: Vec<String> = match PATHS.iter().filter(near).count() {

@@ -45,7 +45,7 @@ impl Catalogue {
 pub(crate) fn catalogue(files: &[File]) -> Result<Catalogue, PolicyError> {
     let mut catalogue = Catalogue::default();
     for file in files {
-        package(file)?;
+        check_package(file)?;
         file.rules.iter().try_for_each(|rule| catalogue.add(file, rule))?;
     }
     if catalogue.rules.is_empty() {
@@ -56,7 +56,7 @@ pub(crate) fn catalogue(files: &[File]) -> Result<Catalogue, PolicyError> {
 }
 
 /// Tests have their own packages, so that their rules cannot change a verdict.
-fn package(file: &File) -> Result<(), PolicyError> {
+fn check_package(file: &File) -> Result<(), PolicyError> {
     if file.package.get(1).is_some_and(|part| part == ENTRY_PACKAGE) {
         let kind = PolicyErrorKind::Package("package `countersign_entry` is reserved; use another name");
         return Err(PolicyError::at(&file.location, kind));
@@ -144,7 +144,7 @@ fn duplicate_test(name: &str, first: PolicyLocation, rule: &Rule) -> PolicyError
 /// The name of the rule, if its head has the fields of `set`.
 fn rule_name<'r>(set: RuleSet, rule: &Rule, fields: &'r [Field]) -> Result<&'r str, PolicyError> {
     let wrong = |location: &PolicyLocation, flaw: String| {
-        let (set, expected) = (set.name(), set.fields_listed());
+        let (set, expected) = (set.name(), set.field_list());
         Err(PolicyError::at(location, PolicyErrorKind::Fields { set, expected, flaw }))
     };
     for field in fields {

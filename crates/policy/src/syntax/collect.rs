@@ -16,7 +16,7 @@ pub(super) struct Collector {
     /// The nesting depth of the deepest expression.
     pub(super) depth: usize,
     /// The current nesting depth. The limits of the parser bound it.
-    nested: usize,
+    current_depth: usize,
     /// The number of loops around the current expression.
     loops: usize,
     /// Whether OPA evaluates the current expression before the `not` around it.
@@ -30,7 +30,7 @@ pub(super) fn collect(rule: &Rule) -> Collector {
         Rule::Spec { head, bodies, .. } => {
             collector.head(head);
             for body in bodies {
-                collector.assigned(body.assign.as_ref());
+                collector.assigned_value(body.assign.as_ref());
                 collector.query(&body.query);
             }
         }
@@ -45,17 +45,17 @@ pub(super) fn collect(rule: &Rule) -> Collector {
 impl Collector {
     fn head(&mut self, head: &RuleHead) {
         match head {
-            RuleHead::Compr { assign, .. } => self.assigned(assign.as_ref()),
+            RuleHead::Compr { assign, .. } => self.assigned_value(assign.as_ref()),
             RuleHead::Set { key, .. } => self.exprs(key),
             RuleHead::Func { args, assign, .. } => {
                 self.bind_all(args);
                 self.exprs(args);
-                self.assigned(assign.as_ref());
+                self.assigned_value(assign.as_ref());
             }
         }
     }
 
-    fn assigned(&mut self, assign: Option<&RuleAssign>) {
+    fn assigned_value(&mut self, assign: Option<&RuleAssign>) {
         if let Some(assign) = assign {
             self.expr(&assign.value);
         }
@@ -73,16 +73,16 @@ impl Collector {
     /// The expression of `not`. OPA evaluates the operands of its outermost call or operator before `not`, so an operand
     /// without a value makes the whole statement undefined. Only a reference, and each side of `==`, is evaluated inside.
     fn negated(&mut self, expr: &Expr) {
-        self.nested += 1;
-        self.depth = self.depth.max(self.nested + self.loops);
+        self.current_depth += 1;
+        self.depth = self.depth.max(self.current_depth + self.loops);
         match expr {
             Expr::Call { fcn, params, .. } => {
                 self.call(fcn, params);
                 self.before_not(params);
             }
             Expr::BoolExpr { op: BoolOp::Eq, lhs, rhs, .. } | Expr::AssignExpr { lhs, rhs, .. } => {
-                self.side(lhs);
-                self.side(rhs);
+                self.equality_side(lhs);
+                self.equality_side(rhs);
             }
             Expr::BoolExpr { lhs, rhs, .. }
             | Expr::BinExpr { lhs, rhs, .. }
@@ -90,18 +90,18 @@ impl Collector {
             Expr::Membership { key, value, collection, .. } => {
                 self.before_not(key.iter().chain([value, collection]));
             }
-            other => self.side(other),
+            other => self.equality_side(other),
         }
-        self.nested -= 1;
+        self.current_depth -= 1;
     }
 
     /// A side of `==` inside `not`, or a reference.
-    fn side(&mut self, expr: &Expr) {
+    fn equality_side(&mut self, expr: &Expr) {
         match expr {
             Expr::Var { .. } | Expr::RefDot { .. } | Expr::RefBrack { .. } => {
                 self.add_reference(expr, ReferenceKind::Read);
                 let outer = std::mem::replace(&mut self.is_before_not, true);
-                self.below(expr);
+                self.reference_parts(expr);
                 self.is_before_not = outer;
             }
             other => {
@@ -152,13 +152,13 @@ impl Collector {
     }
 
     fn expr(&mut self, expr: &Expr) {
-        self.nested += 1;
-        self.depth = self.depth.max(self.nested + self.loops);
-        self.inside(expr);
-        self.nested -= 1;
+        self.current_depth += 1;
+        self.depth = self.depth.max(self.current_depth + self.loops);
+        self.visit_parts(expr);
+        self.current_depth -= 1;
     }
 
-    fn inside(&mut self, expr: &Expr) {
+    fn visit_parts(&mut self, expr: &Expr) {
         match expr {
             Expr::String { .. }
             | Expr::RawString { .. }
@@ -167,7 +167,7 @@ impl Collector {
             | Expr::Null { .. } => {}
             Expr::Var { .. } | Expr::RefDot { .. } | Expr::RefBrack { .. } => {
                 self.add_reference(expr, ReferenceKind::Read);
-                self.below(expr);
+                self.reference_parts(expr);
             }
             Expr::Array { items, .. } | Expr::Set { items, .. } => self.exprs(items),
             Expr::Object { fields, .. } => {
@@ -207,11 +207,11 @@ impl Collector {
     }
 
     /// Visits the parts of a reference: its base and the indices in brackets.
-    fn below(&mut self, reference: &Expr) {
+    fn reference_parts(&mut self, reference: &Expr) {
         match reference {
-            Expr::RefDot { refr, .. } => self.below(refr),
+            Expr::RefDot { refr, .. } => self.reference_parts(refr),
             Expr::RefBrack { refr, index, .. } => {
-                self.below(refr);
+                self.reference_parts(refr);
                 // An unbound variable in brackets iterates over all keys.
                 self.bind(index);
                 self.loops += usize::from(literal(index).is_none());

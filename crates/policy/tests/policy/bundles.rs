@@ -197,7 +197,7 @@ fn remembered_verdict_is_the_verdict_of_an_evaluation() {
         for (case, bundle) in cases.iter().flat_map(|case| [(case, &default), (case, &denies)]) {
             let expected = bundle.evaluate(&case.request());
             assert_eq!(cache.evaluate(bundle, &case.request()), expected);
-            assert_eq!(cache.recent(bundle, &case.request()), Some(expected));
+            assert_eq!(cache.get(bundle, &case.request()), Some(expected));
         }
     }
 }
@@ -208,7 +208,7 @@ fn error_is_not_remembered() {
     let bundle = bundle("allow contains {\"rule\": \"none\", \"message\": \"never\"} if false");
     let case = Case::default();
     assert_eq!(cache.evaluate(&bundle, &case.request()).ruling, Ruling::Deny);
-    assert_eq!(cache.recent(&bundle, &case.request()), None);
+    assert_eq!(cache.get(&bundle, &case.request()), None);
 }
 
 /// A reason takes memory besides its text.
@@ -224,7 +224,7 @@ fn large_verdict_is_not_remembered() {
             .collect();
         let bundle = bundle(&rules.join("\n"));
         assert_eq!(cache.evaluate(&bundle, &case.request()).reasons.len(), count);
-        assert_eq!(cache.recent(&bundle, &case.request()).is_some(), is_kept, "{count}");
+        assert_eq!(cache.get(&bundle, &case.request()).is_some(), is_kept, "{count}");
     }
 }
 

@@ -93,7 +93,7 @@ impl Checker<'_> {
             Expr::Call(call) => self.call(call, below)?,
             Expr::List(list) => 1 + self.deepest(list.elements.iter_mut(), below)?,
             Expr::Map(map) => 1 + self.map(map, below)?,
-            Expr::Comprehension(each) => LOOP_DEPTH + self.each(each, below)?,
+            Expr::Comprehension(comprehension) => LOOP_DEPTH + self.comprehension(comprehension, below)?,
             Expr::Struct(message) => return Err(self.message(&message.type_name)),
             Expr::Unspecified => return Err(at_start(ExpressionCompileError::Syntax("not CEL".to_owned()))),
         };
@@ -166,16 +166,17 @@ impl Checker<'_> {
         Ok(deepest)
     }
 
-    fn each(&mut self, each: &mut ComprehensionExpr, tree_depth: usize) -> Depth {
-        if RESERVED.contains(&each.iter_var.as_str()) {
+    fn comprehension(&mut self, comprehension: &mut ComprehensionExpr, tree_depth: usize) -> Depth {
+        if RESERVED.contains(&comprehension.iter_var.as_str()) {
             return Err(self.at_name(
-                &each.iter_var,
-                ExpressionCompileError::ReservedName { name: each.iter_var.clone() },
+                &comprehension.iter_var,
+                ExpressionCompileError::ReservedName { name: comprehension.iter_var.clone() },
             ));
         }
-        let outside = self.deepest([&mut each.iter_range, &mut each.accu_init].into_iter(), tree_depth)?;
-        self.variables.push(each.iter_var.clone());
-        let body = [&mut each.loop_cond, &mut each.loop_step, &mut each.result];
+        let outside = self
+            .deepest([&mut comprehension.iter_range, &mut comprehension.accu_init].into_iter(), tree_depth)?;
+        self.variables.push(comprehension.iter_var.clone());
+        let body = [&mut comprehension.loop_cond, &mut comprehension.loop_step, &mut comprehension.result];
         let inside = self.deepest(body.into_iter(), tree_depth);
         self.variables.pop();
         Ok(outside.max(inside?))
@@ -231,7 +232,7 @@ fn check_pattern(call: &CallExpr) -> Result<(), ExpressionCompileError> {
             if text.inner().len() <= PATTERN_BYTES_MAX =>
         {
             match pattern::cost(text.inner()).compiled {
-                ..=pattern::STATES_MAX => compiles(text.inner()),
+                ..=pattern::STATES_MAX => check_compiles(text.inner()),
                 _ => Err(ExpressionCompileError::PatternTooLarge),
             }
         }
@@ -240,7 +241,7 @@ fn check_pattern(call: &CallExpr) -> Result<(), ExpressionCompileError> {
 }
 
 /// Compiles the pattern by matching it against an empty string, because the interpreter has no other way.
-fn compiles(pattern: &str) -> Result<(), ExpressionCompileError> {
+fn check_compiles(pattern: &str) -> Result<(), ExpressionCompileError> {
     let pattern = re2::translate(pattern).map_err(|_| ExpressionCompileError::PatternInvalid)?;
     let literal = |text: &str| Expr::Literal(LiteralValue::String(text.to_owned().into()));
     let node = |expr: Expr| IdedExpr { id: 0, expr };

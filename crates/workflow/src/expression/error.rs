@@ -7,7 +7,7 @@ use domain::id::InvalidId;
 use domain::json::InvalidJson;
 
 use super::{EXPRESSION_BYTES_MAX, FUNCTIONS, METHODS, PATTERN_BYTES_MAX, RESULT_BYTES_MAX, TOKENS_MAX};
-use crate::error::listed;
+use crate::error::quoted_list;
 
 /// A compile error and its byte offset in the expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,11 @@ pub enum ExpressionCompileError {
     Syntax(String),
     #[error("unknown name `{name}`; expressions can read `trigger`, `steps` and `run`")]
     UnknownName { name: String },
-    #[error("unknown function `{name}`; available: {}; on a value: {}", listed(FUNCTIONS), listed(METHODS))]
+    #[error(
+        "unknown function `{name}`; available: {}; on a value: {}",
+        quoted_list(FUNCTIONS),
+        quoted_list(METHODS)
+    )]
     UnknownFunction { name: String },
     #[error("`steps` must name a step, as in `steps.read` or `steps[\"my-step\"]`")]
     WhichStep,

@@ -9,8 +9,11 @@ use super::error::{ExpressionCompileError, ExpressionEvalError, InvalidExpressio
 /// The message of a function may quote a pattern. It is cut to this length.
 const MESSAGE_CHARS_MAX: usize = 160;
 
-pub(super) fn explain(error: &ExecutionError) -> ExpressionEvalError {
+/// The error of the expression `source`.
+pub(super) fn explain(source: &str, error: &ExecutionError) -> ExpressionEvalError {
     ExpressionEvalError::Operation(match error {
+        // A key that the expression computes is a value.
+        ExecutionError::NoSuchKey(key) if !source.contains(key.as_str()) => "there is no such key".to_owned(),
         ExecutionError::NoSuchKey(key) => return ExpressionEvalError::MissingKey { key: key.to_string() },
         ExecutionError::NoSuchOverload(overload) => overload_message(overload),
         ExecutionError::UnsupportedBinaryOperator(operator, left, right) => {

@@ -34,8 +34,8 @@ struct Limiter {
 
 impl Limiter {
     fn expression(&mut self, part: &mut IdedExpr) {
-        if let Expr::Comprehension(each) = &mut part.expr {
-            return self.each(each);
+        if let Expr::Comprehension(comprehension) = &mut part.expr {
+            return self.comprehension(comprehension);
         }
         for child in children(&mut part.expr) {
             self.expression(child);
@@ -45,23 +45,23 @@ impl Limiter {
         }
     }
 
-    fn each(&mut self, each: &mut ComprehensionExpr) {
-        self.expression(&mut each.iter_range);
-        wrap(&mut each.iter_range, |range| call(ITEMS, vec![range]));
-        self.variables.push(each.iter_var.clone());
+    fn comprehension(&mut self, comprehension: &mut ComprehensionExpr) {
+        self.expression(&mut comprehension.iter_range);
+        wrap(&mut comprehension.iter_range, |range| call(ITEMS, vec![range]));
+        self.variables.push(comprehension.iter_var.clone());
         // The tick is built before the inner loops are instrumented, so that it does not count their accounting calls.
-        let tick = self.tick(each);
-        self.expression(&mut each.loop_step);
+        let tick = self.tick(comprehension);
+        self.expression(&mut comprehension.loop_step);
         self.variables.pop();
-        charge_iteration(&mut each.loop_step, tick);
+        charge_iteration(&mut comprehension.loop_step, tick);
     }
 
-    fn tick(&self, each: &mut ComprehensionExpr) -> IdedExpr {
+    fn tick(&self, comprehension: &mut ComprehensionExpr) -> IdedExpr {
         let mut names = Vec::new();
-        collect_names(&mut each.loop_step, &mut names);
+        collect_names(&mut comprehension.loop_step, &mut names);
         let variables = names.into_iter().filter(|name| self.variables.contains(name));
         let mut arguments = vec![number(self.base)];
-        arguments.push(node(Expr::Ident(each.iter_var.clone())));
+        arguments.push(node(Expr::Ident(comprehension.iter_var.clone())));
         arguments.extend(variables.map(|name| node(Expr::Ident(name))));
         call(TICK, arguments)
     }
@@ -118,7 +118,7 @@ fn charge_match(call: &mut CallExpr) {
 fn collect_names(part: &mut IdedExpr, names: &mut Vec<String>) {
     match &mut part.expr {
         Expr::Ident(name) => names.push(name.clone()),
-        Expr::Comprehension(each) => collect_names(&mut each.iter_range, names),
+        Expr::Comprehension(comprehension) => collect_names(&mut comprehension.iter_range, names),
         other => children(other).into_iter().for_each(|child| collect_names(child, names)),
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn add_functions(
 ) -> Result<(), DeclarationError> {
     let (ticking, matching) = (Arc::clone(meter), Arc::clone(meter));
     let tick: CelFunction = Box::new(move |call| tick(&ticking, &call.args));
-    let matched: CelFunction = Box::new(move |call| matched(&matching, &mut call.args));
+    let matched: CelFunction = Box::new(move |call| charge_match(&matching, &mut call.args));
     let items: CelFunction = Box::new(|call| items(call.args.pop()));
     context.add_function(TICK, tick)?;
     context.add_function(MATCHED, matched)?;
@@ -70,7 +70,7 @@ pub(super) fn add_functions(
 /// Charges an iteration: the first argument is the base cost, the others are charged by their size.
 fn tick<'a, 'v>(meter: &Meter, arguments: &[CowVal<'a, 'v>]) -> Result<CowVal<'a, 'v>, ExecutionError> {
     if meter.is_exhausted() {
-        return Err(out_of_work());
+        return Err(budget_exceeded());
     }
     let missing = ExecutionError::missing_argument_or_target;
     let (base, variables) = arguments.split_first().ok_or_else(missing)?;
@@ -79,13 +79,13 @@ fn tick<'a, 'v>(meter: &Meter, arguments: &[CowVal<'a, 'v>]) -> Result<CowVal<'a
     if meter.spend(base.unsigned_abs() + sizes) {
         Ok(CowVal::owned(CelBool::from(true)))
     } else {
-        Err(out_of_work())
+        Err(budget_exceeded())
     }
 }
 
 /// Charges a match: the first argument is the cost of compiling the pattern, the second the cost per byte of the text, the
 /// third the text, which is returned.
-fn matched<'a, 'v>(
+fn charge_match<'a, 'v>(
     meter: &Meter,
     arguments: &mut Vec<CowVal<'a, 'v>>,
 ) -> Result<CowVal<'a, 'v>, ExecutionError> {
@@ -97,10 +97,10 @@ fn matched<'a, 'v>(
         return Err(missing());
     };
     let cost = compiled.saturating_add(matched.saturating_mul(size(text.as_ref())));
-    if meter.spend(cost) { Ok(text) } else { Err(out_of_work()) }
+    if meter.spend(cost) { Ok(text) } else { Err(budget_exceeded()) }
 }
 
-fn out_of_work() -> ExecutionError {
+fn budget_exceeded() -> ExecutionError {
     ExecutionError::function_error(TICK, "too much work")
 }
 

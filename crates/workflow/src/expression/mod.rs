@@ -114,7 +114,8 @@ impl Expression {
         let mut context = Context::with_env(variables::environment());
         context.set_variable_resolver(variables);
         meter::add_functions(&mut context, meter).map_err(|_| ExpressionEvalError::Crashed)?;
-        let value = cel::Value::resolve_val(&self.ast, &context).map_err(|e| explain::explain(&e))?;
+        let value = cel::Value::resolve_val(&self.ast, &context)
+            .map_err(|error| explain::explain(&self.source, &error))?;
         convert::to_json(value.as_ref(), meter)
     }
 }

@@ -150,7 +150,7 @@ mod tests {
         split(text).unwrap().iter().map(show).collect()
     }
 
-    fn refused(text: &str) -> (usize, ExpressionCompileError) {
+    fn split_error(text: &str) -> (usize, ExpressionCompileError) {
         let error = split(text).unwrap_err();
         (error.at, error.error)
     }
@@ -180,21 +180,27 @@ mod tests {
 
     #[test]
     fn unclosed_expression_is_reported_at_its_start() {
-        assert_eq!(refused("ab ${ 1"), (3, ExpressionCompileError::Unclosed));
-        assert_eq!(refused("ab ${ {1"), (3, ExpressionCompileError::Unclosed));
-        assert_eq!(refused("${ }"), (2, ExpressionCompileError::Empty));
+        assert_eq!(split_error("ab ${ 1"), (3, ExpressionCompileError::Unclosed));
+        assert_eq!(split_error("ab ${ {1"), (3, ExpressionCompileError::Unclosed));
+        assert_eq!(split_error("${ }"), (2, ExpressionCompileError::Empty));
         assert_eq!(
-            refused("é ${ 'x }"),
+            split_error("é ${ 'x }"),
             (6, ExpressionCompileError::Syntax("unterminated string literal".to_owned()))
         );
-        assert_eq!(refused("${ é }"), (3, ExpressionCompileError::Syntax("unexpected character".to_owned())));
+        assert_eq!(
+            split_error("${ é }"),
+            (3, ExpressionCompileError::Syntax("unexpected character".to_owned()))
+        );
     }
 
     #[test]
     fn expression_is_bounded_in_bytes_and_tokens() {
         let long = format!("${{ \"{}\" }}", "x".repeat(EXPRESSION_BYTES_MAX));
-        assert_eq!(refused(&long), (2, ExpressionCompileError::TooLong { bytes: EXPRESSION_BYTES_MAX + 4 }));
+        assert_eq!(
+            split_error(&long),
+            (2, ExpressionCompileError::TooLong { bytes: EXPRESSION_BYTES_MAX + 4 })
+        );
         let many = format!("${{ [{}] }}", "1,".repeat(TOKENS_MAX));
-        assert_eq!(refused(&many), (2, ExpressionCompileError::TooManyTokens));
+        assert_eq!(split_error(&many), (2, ExpressionCompileError::TooManyTokens));
     }
 }

@@ -27,13 +27,13 @@ fn value(code: &str) -> Result<Value, String> {
     text.bind(&scope(), &Arc::new(Meter::default())).map_err(|e| e.to_string())
 }
 
-fn evaluated(code: &str, scope: &Scope, meter: Meter) -> Result<Value, ExpressionEvalError> {
+fn evaluate(code: &str, scope: &Scope, meter: Meter) -> Result<Value, ExpressionEvalError> {
     let Text::Whole { expression, .. } = text(code).unwrap() else { panic!("{code} is one expression") };
     expression.evaluate(scope, &Arc::new(meter))
 }
 
 fn eval_error(code: &str) -> ExpressionEvalError {
-    evaluated(code, &scope(), Meter::default()).unwrap_err()
+    evaluate(code, &scope(), Meter::default()).unwrap_err()
 }
 
 /// A meter with a small remaining budget, so that a debug build exhausts it quickly.
@@ -43,7 +43,7 @@ fn nearly_exhausted() -> Meter {
     meter
 }
 
-fn refused(code: &str) -> (usize, ExpressionCompileError) {
+fn compile_error(code: &str) -> (usize, ExpressionCompileError) {
     text(code).err().unwrap_or_else(|| panic!("{code} compiles"))
 }
 
@@ -102,7 +102,7 @@ fn unknown_name_is_refused_at_its_position() {
         (".trigger.x", 1, ".trigger"),
     ] {
         assert_eq!(
-            refused(code),
+            compile_error(code),
             (at, ExpressionCompileError::UnknownName { name: name.to_owned() }),
             "{code}"
         );
@@ -121,9 +121,9 @@ fn step_references_must_be_literal() {
         ("trigger.items.map(x, steps[x.name])", 21),
         ("trigger.steps == steps", 17),
     ] {
-        assert_eq!(refused(code), (at, ExpressionCompileError::WhichStep), "{code}");
+        assert_eq!(compile_error(code), (at, ExpressionCompileError::WhichStep), "{code}");
     }
-    assert!(matches!(refused("steps['a b'].x"), (0, ExpressionCompileError::StepId(_))));
+    assert!(matches!(compile_error("steps['a b'].x"), (0, ExpressionCompileError::StepId(_))));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn unknown_functions_are_refused() {
         ("'a'.string()", 4, "string"),
     ] {
         assert_eq!(
-            refused(code),
+            compile_error(code),
             (at, ExpressionCompileError::UnknownFunction { name: name.to_owned() }),
             "{code}"
         );
@@ -175,11 +175,11 @@ fn listed_functions_exist() {
 #[test]
 fn loop_variable_cannot_hide_data() {
     assert_eq!(
-        refused("[1].map(trigger, 1)"),
+        compile_error("[1].map(trigger, 1)"),
         (8, ExpressionCompileError::ReservedName { name: "trigger".to_owned() })
     );
     assert_eq!(
-        refused("[1].all(steps, true)"),
+        compile_error("[1].all(steps, true)"),
         (8, ExpressionCompileError::ReservedName { name: "steps".to_owned() })
     );
 }
@@ -194,27 +194,33 @@ fn syntax_errors_have_their_position() {
         ("a.?b", 1, "unsupported syntax '.?'"),
         ("a\n  ..b", 5, "expected identifier after '.'"),
     ] {
-        assert_eq!(refused(code), (at, ExpressionCompileError::Syntax(reason.to_owned())), "{code}");
+        assert_eq!(compile_error(code), (at, ExpressionCompileError::Syntax(reason.to_owned())), "{code}");
     }
-    assert_eq!(refused("Foo{a: 1}"), (0, ExpressionCompileError::Message { name: "Foo".to_owned() }));
+    assert_eq!(compile_error("Foo{a: 1}"), (0, ExpressionCompileError::Message { name: "Foo".to_owned() }));
 }
 
 #[test]
 fn pattern_must_be_a_valid_literal() {
-    assert_eq!(refused("trigger.a.matches(trigger.b)"), (10, ExpressionCompileError::PatternNotLiteral));
     assert_eq!(
-        refused(&format!("'a'.matches('{}')", "a".repeat(300))).1,
+        compile_error("trigger.a.matches(trigger.b)"),
+        (10, ExpressionCompileError::PatternNotLiteral)
+    );
+    assert_eq!(
+        compile_error(&format!("'a'.matches('{}')", "a".repeat(300))).1,
         ExpressionCompileError::PatternNotLiteral
     );
-    assert_eq!(refused("'a'.matches('(')"), (4, ExpressionCompileError::PatternInvalid));
-    assert_eq!(refused("'a'.matches('(?x)a')"), (4, ExpressionCompileError::PatternInvalid));
-    assert_eq!(refused("'a'.matches('(.{0,100}){0,100}y')"), (4, ExpressionCompileError::PatternTooLarge));
+    assert_eq!(compile_error("'a'.matches('(')"), (4, ExpressionCompileError::PatternInvalid));
+    assert_eq!(compile_error("'a'.matches('(?x)a')"), (4, ExpressionCompileError::PatternInvalid));
+    assert_eq!(
+        compile_error("'a'.matches('(.{0,100}){0,100}y')"),
+        (4, ExpressionCompileError::PatternTooLarge)
+    );
 }
 
 #[test]
 fn match_is_charged_by_text_and_pattern() {
     let scope = Scope { trigger: Some(Arc::new(json!({"text": "ab".repeat(500_000)}))), ..Scope::default() };
-    let outcome = |code: &str| evaluated(code, &scope, Meter::default());
+    let outcome = |code: &str| evaluate(code, &scope, Meter::default());
     assert_eq!(outcome("trigger.text.matches('b$')"), Ok(json!(true)));
     assert_eq!(outcome("trigger.text.matches('[ab]{100}c')"), Err(ExpressionEvalError::TooMuchWork));
 }
@@ -225,6 +231,7 @@ fn errors_contain_types_and_no_values() {
         ("trigger.record.nope", "there is no key `nope`"),
         ("trigger.nope.deeper", "there is no key `nope`"),
         ("trigger.labels['nope']", "there is no key `nope`"),
+        ("{'a': 1}[trigger.record.id]", "there is no such key"),
         ("trigger.record.id.x", "a value of type string has no fields"),
         ("trigger.items[9]", "the list has no item at that index"),
         ("trigger.record.id + 1", "`+` does not support string and int"),
@@ -257,7 +264,7 @@ fn nested_loops_exhaust_the_budget() {
         "steps.read.rows.all(a, steps.read.rows.all(b, steps.read.rows.all(c, true) || true) || true) || true",
     ] {
         assert_eq!(
-            evaluated(code, &scope(), nearly_exhausted()),
+            evaluate(code, &scope(), nearly_exhausted()),
             Err(ExpressionEvalError::TooMuchWork),
             "{code}"
         );
@@ -275,7 +282,7 @@ fn copies_of_a_loop_variable_are_charged() {
         "size(trigger.many.map(y, trigger.one))",
     ] {
         assert_eq!(
-            evaluated(code, &scope, nearly_exhausted()),
+            evaluate(code, &scope, nearly_exhausted()),
             Err(ExpressionEvalError::TooMuchWork),
             "{code}"
         );
@@ -288,7 +295,7 @@ fn loop_over_a_thousand_records_fits_the_budget() {
         (0..1_000).map(|i| json!({"id": i, "ok": i % 2 == 0, "text": "x".repeat(1_000)})).collect();
     let scope = Scope { trigger: Some(Arc::new(json!({"records": records}))), ..Scope::default() };
     let code = "size(trigger.records.filter(r, r.ok && r.id > 10 && r.text != '' && has(r.text) && r.id != 7).map(r, r.id))";
-    assert_eq!(evaluated(code, &scope, Meter::default()), Ok(json!(494)));
+    assert_eq!(evaluate(code, &scope, Meter::default()), Ok(json!(494)));
 }
 
 /// An expression of a given depth.

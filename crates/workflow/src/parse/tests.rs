@@ -18,7 +18,7 @@ fn plan(source: &str) -> Plan {
     parse(source, &tools()).unwrap_or_else(|e| panic!("{}", e.render(source)))
 }
 
-fn rendered(source: &str) -> String {
+fn rendered_error(source: &str) -> String {
     parse(source, &tools()).unwrap_err().render(source)
 }
 
@@ -27,7 +27,7 @@ fn with_step(tool: &str, fields: &str) -> String {
     format!("workflow: w\nversion: 1\nsteps:\n  - id: a\n    tool: {tool}\n{fields}")
 }
 
-fn message(source: &str) -> String {
+fn error_message(source: &str) -> String {
     parse(source, &tools()).unwrap_err().to_string()
 }
 
@@ -141,7 +141,7 @@ fn byte_order_mark_is_ignored() {
 #[test]
 fn unknown_field_suggests_a_known_one() {
     assert_eq!(
-        rendered(&with_step("transform", "    retrys: 3\n")),
+        rendered_error(&with_step("transform", "    retrys: 3\n")),
         "workflow `w`, step `a`, line 6, column 5: unknown field `retrys` in a step; did you mean `retry`?
   |
 6 |     retrys: 3
@@ -154,7 +154,7 @@ fn unknown_field_suggests_a_known_one() {
 fn unknown_name_has_its_position_in_the_expression() {
     let source = with_step("transform", "    with:\n      value: 'é ${ 1 } then ${ env.HOME }'\n");
     assert_eq!(
-        rendered(&source),
+        rendered_error(&source),
         "workflow `w`, step `a`, line 7, column 32: unknown name `env`; expressions can read `trigger`, `steps` and `run`
   |
 7 |       value: 'é ${ 1 } then ${ env.HOME }'
@@ -170,7 +170,7 @@ fn expression_in_a_block_string_has_its_own_line() {
         "    with:\n      value: |\n        one ${ 1 }\n        two ${ steps.b.x }\n  - id: b\n    tool: transform\n",
     );
     assert_eq!(
-        rendered(&source),
+        rendered_error(&source),
         "workflow `w`, step `a`, line 9, column 16: step `b` has not run at this point; this expression can read no step
   |
 9 |         two ${ steps.b.x }
@@ -183,28 +183,32 @@ fn expression_in_a_block_string_has_its_own_line() {
 fn expression_in_an_anchor_has_its_own_position() {
     let source = "workflow: w\nversion: 1\nsteps:\n  - id: a\n    tool: transform\n    with: &w { value: \"${ steps.a }\" }\n";
     assert!(
-        message(source).contains("step `a`, line 6, column 27: step `a` has not run"),
+        error_message(source).contains("step `a`, line 6, column 27: step `a` has not run"),
         "{}",
-        message(source)
+        error_message(source)
     );
 }
 
 #[test]
 fn quoted_expression_error_is_at_its_opening() {
     let source = with_step("transform", "    with: { value: '${ ''a'' + nope }' }\n");
-    assert!(message(&source).contains("line 6, column 21: unknown name `nope`"), "{}", message(&source));
+    assert!(
+        error_message(&source).contains("line 6, column 21: unknown name `nope`"),
+        "{}",
+        error_message(&source)
+    );
 }
 
 /// Checks that each source is refused with its message.
-fn all_refused(cases: &[(String, &str)]) {
+fn assert_refused(cases: &[(String, &str)]) {
     for (source, expected) in cases {
-        assert_eq!(message(source), *expected, "{source}");
+        assert_eq!(error_message(source), *expected, "{source}");
     }
 }
 
 #[test]
 fn errors_in_the_file_have_position_and_fix() {
-    all_refused(&[
+    assert_refused(&[
         (
             String::new(),
             "line 1, column 1: the file is empty; a workflow needs at least `workflow`, `version` and `steps`",
@@ -248,7 +252,7 @@ fn errors_in_the_file_have_position_and_fix() {
 #[test]
 fn errors_in_a_step_have_position_and_fix() {
     let step = |fields: &str| with_step("transform", fields);
-    all_refused(&[
+    assert_refused(&[
         (
             step("    needs: {}\n"),
             "workflow `w`, step `a`, line 6, column 5: `needs` is not supported by this version; remove it",
@@ -279,7 +283,7 @@ fn errors_in_a_step_have_position_and_fix() {
 
 #[test]
 fn misspelled_name_suggests_the_nearest_one() {
-    all_refused(&[
+    assert_refused(&[
         (
             with_step("transfrom", ""),
             "workflow `w`, step `a`, line 5, column 11: unknown tool `transfrom`; did you mean `transform`?",
@@ -302,7 +306,7 @@ fn misspelled_name_suggests_the_nearest_one() {
 
 #[test]
 fn step_without_a_valid_id_is_named_by_its_number() {
-    all_refused(&[
+    assert_refused(&[
         (
             with_step("transform", "  - tool: transform\n"),
             "workflow `w`, step 2, line 6, column 5: missing field `id` in a step",
@@ -318,7 +322,7 @@ fn step_without_a_valid_id_is_named_by_its_number() {
 #[test]
 fn errors_in_step_settings_have_position_and_fix() {
     let step = |fields: &str| with_step("transform", fields);
-    all_refused(&[
+    assert_refused(&[
         (
             step("    critical: yes\n"),
             "workflow `w`, step `a`, line 6, column 15: `critical` must be `true` or `false`, found a string",
@@ -373,7 +377,7 @@ fn errors_in_step_settings_have_position_and_fix() {
 
 #[test]
 fn errors_in_waits_and_gates_have_position_and_fix() {
-    all_refused(&[
+    assert_refused(&[
         (
             with_step("wait.event", ""),
             "workflow `w`, step `a`, line 4, column 5: missing field `with` in a step",
@@ -406,7 +410,7 @@ fn step_reads_itself_only_in_its_rollback() {
     let undo = "    rollback: { tool: transform, with: { value: '${ steps.a.id }' } }\n";
     assert_eq!(plan(&with_step("transform", undo)).steps[0].rollback_reads.steps, [StepSeq(0)]);
     let own = with_step("transform", "    with: { value: '${ steps.a.id }' }\n");
-    assert!(message(&own).contains("step `a` has not run at this point"));
+    assert!(error_message(&own).contains("step `a` has not run at this point"));
 }
 
 #[test]
@@ -414,7 +418,8 @@ fn expressions_are_counted_per_file() {
     let list = |n: usize| format!("    with: {{ value: [{}] }}\n", vec!["'${ 1 }'"; n].join(", "));
     assert!(parse(&with_step("transform", &list(EXPRESSIONS_MAX)), &tools()).is_ok());
     assert!(
-        message(&with_step("transform", &list(EXPRESSIONS_MAX + 1))).contains("more than 256 expressions")
+        error_message(&with_step("transform", &list(EXPRESSIONS_MAX + 1)))
+            .contains("more than 256 expressions")
     );
 }
 
@@ -424,7 +429,9 @@ fn number_of_steps_is_limited() {
     let steps = |n: usize| (0..n).map(step).collect::<Vec<_>>().concat();
     let source = |n: usize| format!("workflow: w\nversion: 1\nsteps:\n{}", steps(n));
     assert_eq!(plan(&source(STEPS_MAX)).steps.len(), STEPS_MAX);
-    assert!(message(&source(STEPS_MAX + 1)).contains("the workflow has 65 steps; at most 64 are allowed"));
+    assert!(
+        error_message(&source(STEPS_MAX + 1)).contains("the workflow has 65 steps; at most 64 are allowed")
+    );
 }
 
 const WITH_APPROVALS: &str = r#"

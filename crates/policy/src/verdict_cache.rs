@@ -36,22 +36,22 @@ impl Default for VerdictCache {
 
 impl VerdictCache {
     /// The verdict of `bundle` on `request`, if an equal request was evaluated recently.
-    pub fn recent(&self, bundle: &PolicyBundle, request: &PolicyRequest<'_>) -> Option<Verdict> {
+    pub fn get(&self, bundle: &PolicyBundle, request: &PolicyRequest<'_>) -> Option<Verdict> {
         let input = bundle.input(request).ok()?;
-        self.0.lock().get(&key(bundle, &input)).cloned()
+        self.0.lock().get(&cache_key(bundle, &input)).cloned()
     }
 
     /// The verdict of `bundle` on `request`. An error is a deny and is not stored: the next evaluation of the same
     /// input can succeed, for example after a time limit on a busy machine.
     pub fn evaluate(&self, bundle: &PolicyBundle, request: &PolicyRequest<'_>) -> Verdict {
         let verdict = bundle.input(request).and_then(|input| {
-            let key = key(bundle, &input);
+            let key = cache_key(bundle, &input);
             if let Some(verdict) = self.0.lock().get(&key) {
                 return Ok(verdict.clone());
             }
             // Not under the lock: an evaluation can take a second.
             let verdict = bundle.evaluate_input(&input)?;
-            if bytes(&verdict) <= BYTES_MAX {
+            if reason_bytes(&verdict) <= BYTES_MAX {
                 self.0.lock().put(key, verdict.clone());
             }
             Ok(verdict)
@@ -60,12 +60,12 @@ impl VerdictCache {
     }
 }
 
-fn key(bundle: &PolicyBundle, input: &str) -> CacheKey {
+fn cache_key(bundle: &PolicyBundle, input: &str) -> CacheKey {
     CacheKey { bundle: bundle.hash(), input: Digest::of_bytes(input.as_bytes()) }
 }
 
 /// The memory of the reasons.
-fn bytes(verdict: &Verdict) -> usize {
+fn reason_bytes(verdict: &Verdict) -> usize {
     let bytes = |reason: &Reason| {
         let text = reason.rule.len() + reason.message.len() + reason.file.as_ref().map_or(0, String::len);
         size_of::<Reason>() + text
