@@ -57,8 +57,8 @@ const LABELS: ToolField = field("labels", "a list of 1 to 20 strings", Required,
 pub const PAGES: &[ToolPage] = &[
     ToolPage {
         tool: "github.comment",
-        description: "Posts a comment on an issue or a pull request. Effect class: opaque; a hidden mark in the comment \
-                      finds it again after a lost reply. Undone by `github.delete_comment`.",
+        description: "Posts a comment on an issue or a pull request. Effect class: opaque; after a lost reply, the tool \
+                      searches for a hidden marker in the comment. Undone by `github.delete_comment`.",
         output: "`comment_id`, `url`",
         example: r#"{ "repo": "acme/shop", "number": 7, "text": "Fixed by the restart." }"#,
         fields: &[REPO, NUMBER, field("text", "a string, at most 32 KiB", Required, "The comment.")],
@@ -116,7 +116,8 @@ pub const PAGES: &[ToolPage] = &[
                 "url",
                 "a URL, at most 4 KiB",
                 Required,
-                "The URL. Approvers see its query: do not put a secret there.",
+                "The URL. Approvers see its query: do not put a secret there. A parameter that replaces the method, such as \
+                 `_method`, is rejected.",
             ),
             field(
                 "headers",
@@ -137,6 +138,12 @@ pub const PAGES: &[ToolPage] = &[
                 "The time to wait for the reply.",
             ),
             field(
+                "idempotency_key",
+                "a string",
+                WhenAbsent("a key for this step of this run"),
+                "The idempotency key.",
+            ),
+            field(
                 "effect",
                 "`read_only`, `native_key`, `compare_and_set`, `opaque`",
                 WhenAbsent("`read_only` for GET and HEAD, else `opaque`"),
@@ -144,16 +151,10 @@ pub const PAGES: &[ToolPage] = &[
                  header `if-match`, `if-none-match` or `if-unmodified-since`.",
             ),
             field(
-                "idempotency_key",
-                "a string",
-                WhenAbsent("a key for this step of this run"),
-                "The idempotency key.",
-            ),
-            field(
                 "key_retention",
                 "a duration",
                 WhenAbsent("`24h` with `native_key`"),
-                "How long the endpoint remembers a key.",
+                "How long the endpoint remembers a key; more than 15 minutes.",
             ),
         ],
     },
@@ -249,8 +250,8 @@ pub const PAGES: &[ToolPage] = &[
     },
     ToolPage {
         tool: "slack.post",
-        description: "Posts a message as plain text. Effect class: opaque; a mark in the message's metadata finds it \
-                      again after a lost reply. Irreversible.",
+        description: "Posts a message as plain text. Effect class: opaque; after a lost reply, the tool searches for \
+                      a marker in the message's metadata. Irreversible.",
         output: "`channel`, `ts`",
         example: r#"{ "channel": "C024BE91L", "text": "The primary answers again.", "thread_ts": "1700000000.000100" }"#,
         fields: &[

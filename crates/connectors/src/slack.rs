@@ -40,7 +40,7 @@ const TEXT_CHARS_MAX: usize = 3_000;
 const CHANNEL_BYTES_MAX: usize = 80;
 
 /// The newest messages that are searched for the mark.
-const HISTORY: &str = "100";
+const HISTORY_LIMIT: &str = "100";
 
 /// Slack answers within two seconds, if at all.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -119,11 +119,11 @@ impl Message {
     /// The newest messages of the channel or thread.
     fn history(&self) -> ApiRequest {
         let request = match &self.thread {
-            Some(thread) => ApiRequest::get(&["conversations.replies"]).with("ts", thread),
+            Some(thread) => ApiRequest::get(&["conversations.replies"]).with_query("ts", thread),
             None => ApiRequest::get(&["conversations.history"]),
         };
-        let request = request.with("channel", &self.channel).with("limit", HISTORY);
-        request.with("include_all_metadata", "true")
+        let request = request.with_query("channel", &self.channel).with_query("limit", HISTORY_LIMIT);
+        request.with_query("include_all_metadata", "true")
     }
 
     fn done(&self, posted: &Value, how: &str) -> ToolResult {
@@ -134,9 +134,9 @@ impl Message {
 }
 
 fn is_ts(text: &str) -> bool {
-    let digits =
+    let is_number =
         |text: &str| (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.split_once('.').is_some_and(|(secs, rest)| digits(secs) && digits(rest))
+    text.split_once('.').is_some_and(|(secs, rest)| is_number(secs) && is_number(rest))
 }
 
 /// Escapes the three characters that Slack interprets.
@@ -154,12 +154,12 @@ fn check_ok(response: ApiResponse, is_write: bool) -> Result<Value, ApiError> {
         None => return Err(ApiError::no_reply(is_write, "Slack", "the reply is unreadable")),
     };
     let failure = |code: &str| Failure::new(code, format!("Slack returned the error `{error_code}`"));
-    let later =
+    let retryable =
         |code: &str, certainty| ApiError::Retryable { failure: failure(code), certainty, retry_after: None };
     Err(match error_code {
-        "ratelimited" | "rate_limited" => later(RATE_LIMITED, DidNotHappen),
+        "ratelimited" | "rate_limited" => retryable(RATE_LIMITED, DidNotHappen),
         "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout" => {
-            later("SLACK", if is_write { MayHaveHappened } else { DidNotHappen })
+            retryable("SLACK", if is_write { MayHaveHappened } else { DidNotHappen })
         }
         _ => ApiError::Terminal(failure("SLACK")),
     })
@@ -179,11 +179,14 @@ impl MarkedPost for Post {
         let mark = marked_post::mark(&call.action.key);
         let value = check_ok(self.0.send(message.history(), until).await?, false)?;
         let messages = value["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let ours = |other: &&Value| {
+        let has_mark = |other: &&Value| {
             let metadata = &other["metadata"];
             metadata["event_type"] == EVENT_TYPE && metadata["event_payload"]["mark"] == mark.as_str()
         };
-        Ok(messages.iter().find(ours).map(|posted| message.done(posted, "an earlier attempt had done it")))
+        Ok(messages
+            .iter()
+            .find(has_mark)
+            .map(|posted| message.done(posted, "an earlier attempt had done it")))
     }
 }
 

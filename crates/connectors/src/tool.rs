@@ -131,7 +131,9 @@ pub enum LookUpResult {
 /// # When the engine calls each method
 /// 1. [`name`](Self::name) and [`effect_class`](Self::effect_class), when a workflow is checked or applied. No run
 ///    exists yet.
-/// 2. [`observe`](Self::observe), when a run reaches the step. It reads the external system and changes nothing.
+/// 2. [`observe`](Self::observe), when a run reaches the step, if the tool [`observes`](Self::observes). It reads the
+///    external system and changes nothing. Policy judges the action without observed state first: a denied step sends
+///    no request.
 /// 3. [`propose`](Self::propose). It turns the step's fields and the observed state into an [`Action`]. Policy
 ///    judges the action, approvers see it, and an approval is bound to its hash.
 /// 4. [`perform`](Self::perform), once the action is allowed and this worker holds the step's lease. This is the
@@ -171,6 +173,12 @@ pub trait Tool: Send + Sync {
     /// Expressions in `with` are not evaluated yet. Return `None` if the class depends on one.
     fn effect_class(&self, _with: &Value) -> Option<EffectClass> {
         None
+    }
+
+    /// Whether the tool reads the external system before it proposes. [`observe`](Self::observe) is called only if it
+    /// does, and only after policy did not deny the action that the tool proposes without observed state.
+    fn observes(&self) -> bool {
+        false
     }
 
     /// Reads the state that the call would change, without changing anything.

@@ -18,7 +18,7 @@ pub fn in_trace<F: Future>(context: TraceContext, call: F) -> impl Future<Output
 }
 
 /// Adds the current context to `request`.
-pub(crate) fn traced(request: RequestBuilder) -> RequestBuilder {
+pub(crate) fn add_trace_header(request: RequestBuilder) -> RequestBuilder {
     match CURRENT.try_with(|context| *context) {
         Ok(context) => request.header(TraceContext::HEADER, context.to_string()),
         Err(_) => request,

@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         trial(PROXY, proxy_env_variable_set),
         trial("response_endless_stream", response_endless_stream),
         trial("header_injection_crlf_in_param", header_injection_crlf_in_param),
+        trial("method_override_underscore_header", method_override_underscore_header),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -235,14 +236,14 @@ async fn with_proxy_variables() {
 
 async fn response_endless_stream() {
     let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-    let pouring = chunks(head, Duration::ZERO);
-    let dripping = chunks(head, Duration::from_millis(5));
+    let fast_stream = chunks(head, Duration::ZERO);
+    let slow_stream = chunks(head, Duration::from_millis(5));
     let endless_head = chunks(
         "HTTP/1.1 200 OK
 ",
         Duration::ZERO,
     );
-    for server in [pouring, dripping, endless_head] {
+    for server in [fast_stream, slow_stream, endless_head] {
         let action = propose(tool(), json!({"url": server.url("/"), "timeout": "5m"})).unwrap();
         let started = Instant::now();
         let outcome = attempt(tool(), &action, Duration::from_secs(1), false).await;
@@ -275,4 +276,29 @@ async fn header_injection_crlf_in_param() {
         refused(json!({"url": url, "method": text}));
         refused(json!({"url": url, "method": "POST", "idempotency_key": text}));
     }
+}
+
+/// Approvers see a POST. Servers that turn `_` into `-` and obey the header would perform a DELETE.
+async fn method_override_underscore_header() {
+    let server = HttpStub::answering(StubReply::new(200, "", ""));
+    let request =
+        |name: &str| json!({"url": server.url("/accounts/1"), "method": "POST", "headers": {name: "DELETE"}});
+    for name in [
+        "X_HTTP_Method_Override",
+        "x_http_method_override",
+        "X-HTTP_Method-Override",
+        "x_http-method",
+        "X_Method_Override",
+        "X-HTTP-Method-Override",
+    ] {
+        let failure = propose(tool(), request(name)).unwrap_err();
+        assert_eq!(failure.code, "TOOL_FIELDS", "{name}: {}", failure.message);
+        // The same fields as those of an action, so that a changed action is not sent either.
+        let action = propose(tool(), request("x-harmless")).unwrap();
+        let mut fields = action.fields.clone();
+        fields["headers"] = json!({name: "DELETE"});
+        let outcome = perform(tool(), &domain::Action { fields, ..action }).await;
+        assert!(matches!(outcome, ToolOutcome::Terminal(_)), "{name}: {outcome:?}");
+    }
+    assert_eq!(server.requests(), []);
 }

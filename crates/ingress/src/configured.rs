@@ -8,7 +8,7 @@ use crate::webhook::{AuthScheme, InvalidWebhookAuth, WebhookAuth};
 /// Why the webhook sources cannot be used. The texts contain no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSources {
-    #[error("parse the webhook sources: {0}")]
+    #[error("cannot parse the webhook sources: {0}")]
     Syntax(String),
     /// A secret is missing or too short.
     #[error(transparent)]

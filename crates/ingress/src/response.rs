@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
 /// The value of the header `name`. A header that is present twice has no value: two readers could choose different ones.
-pub(crate) fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+pub(crate) fn single_header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (Some(value), None) => value.to_str().ok(),
@@ -50,6 +50,9 @@ mod tests {
         for (name, value) in [("a", "1"), ("b", "2"), ("b", "3"), ("d", "\u{e9}")] {
             headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
         }
-        assert_eq!(["A", "b", "c", "d"].map(|name| only(&headers, name)), [Some("1"), None, None, None]);
+        assert_eq!(
+            ["A", "b", "c", "d"].map(|name| single_header(&headers, name)),
+            [Some("1"), None, None, None]
+        );
     }
 }

@@ -10,6 +10,7 @@ use ::slack::start_modal::{self, INPUT_BLOCK, INPUT_TEXT, WORKFLOW_BLOCK};
 use ::slack::{Secrets, Slack, card};
 use bytes::Bytes;
 use config::SlackNotifier;
+use connectors::{ConnectorSettings, HostAllowList, ToolRegistry};
 use countersign_ingress::slack::{SlackInstallation, command, interaction};
 use domain::tenant::Person;
 use domain::{Cause, InboxEntry, InboxStatus, Initiator, QueueName, Role, RunKey, RunStatus, Tenant};
@@ -22,7 +23,7 @@ use signing::sign;
 use store::{
     Governance as _, Inbox as _, Intercepted, Ledger as _, Queue as _, SqliteStore, Store, StoreError,
 };
-use testkit::{ASK, Fault, Faults};
+use testkit::{ASK, Fault, Faults, HttpStub, StubReply};
 use tokio::time::{self, Instant};
 
 const SECRET: &str = "fake-signing-secret";
@@ -56,14 +57,18 @@ fn directory() -> Tenant {
 
 impl TestEnv {
     async fn new() -> Self {
-        Self::running(ASK).await
+        Self::with_workflow(ASK).await
     }
 
     /// A run of `workflow`, which waits for an approval.
-    async fn running(workflow: &str) -> Self {
+    async fn with_workflow(workflow: &str) -> Self {
+        Self::with_tools(ToolRegistry::default(), workflow).await
+    }
+
+    async fn with_tools(tools: ToolRegistry, workflow: &str) -> Self {
         let slack = FakeSlack::start().await.unwrap();
         let notifier = Some(Arc::new(SlackNotifier(client(&slack.url()))) as _);
-        let engine = testkit::engine().notifier(notifier).build();
+        let engine = testkit::engine().tools(tools).notifier(notifier).build();
         engine.store().put_tenant(directory()).await.unwrap();
         let by = Initiator::new(Cause::User, "anna");
         let request = StartRun { by, ..testkit::request(&engine, workflow, "k") };
@@ -72,21 +77,49 @@ impl TestEnv {
         let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
         let installation = SlackInstallation::new("acme".parse().unwrap(), secrets, client(&slack.url()));
         let env = Self { slack, engine, installation, run };
-        env.show().await;
+        env.post_card().await;
         env
     }
 
-    async fn show(&self) {
-        let asked = self.engine.store().approvals(&self.run).await.unwrap().pop().unwrap();
-        self.engine.governance().show(&self.run, &asked.id, asked.revision).await.unwrap();
+    async fn post_card(&self) {
+        let approval = self.engine.store().approvals(&self.run).await.unwrap().pop().unwrap();
+        self.engine.governance().notify_approval(&self.run, &approval.id, approval.revision).await.unwrap();
     }
 
     fn press(&self, action: &str, user: &str) -> Callback {
-        let message = &self.slack.messages()[0];
+        self.press_on(0, action, user)
+    }
+
+    /// Presses a button on the card that was posted after `earlier` others.
+    fn press_on(&self, earlier: usize, action: &str, user: &str) -> Callback {
+        let message = &self.slack.messages()[earlier];
         let place = format!("{}/{}", message.channel, message.ts);
         let at_secs = self.engine.now().0 / 1_000;
         let press = ButtonPress { place: &place, action_id: action, user, team: "T0SIM", at_secs };
         self.slack.press(&press).unwrap()
+    }
+
+    /// The card that was posted after `earlier` others.
+    fn card(&self, earlier: usize) -> String {
+        serde_json::to_string(&self.slack.messages()[earlier].blocks).unwrap()
+    }
+
+    /// Resumes the run as `person`, and posts the card of the approval that it then waits for.
+    async fn resume(&self, person: &str) {
+        let by = Initiator::new(Cause::User, person);
+        self.engine.tenant_handle(&self.run.tenant, &by).resume(&self.run.run, "again").await.unwrap();
+        assert_eq!(testkit::advance(&self.engine, &self.run).await, RunStatus::WaitingApproval);
+        self.post_card().await;
+    }
+
+    /// Ben rejects the approval with `reason`.
+    async fn reject(&self, reason: &str) {
+        assert_eq!(self.deliver(&self.press(card::REJECT, "U0BEN")).await.status(), 200);
+        let view = self.slack.views().pop().unwrap();
+        let (view, at_secs) = (view.id.as_str(), self.engine.now().0 / 1_000);
+        let submission =
+            Submission { view, user: "U0BEN", team: "T0SIM", text: reason, choice: None, at_secs };
+        assert_eq!(self.deliver(&self.slack.submit_view(&submission).unwrap()).await.status(), 200);
     }
 
     async fn deliver(&self, callback: &Callback) -> Response<String> {
@@ -211,7 +244,7 @@ async fn approval_click_ends_the_wait_and_updates_the_card() {
     let env = TestEnv::new().await;
     let response = env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
     assert_eq!((response.status().as_u16(), env.status().await), (200, RunStatus::Succeeded));
-    env.show().await;
+    env.post_card().await;
     let shown = serde_json::to_string(&env.slack.messages()[0].blocks).unwrap();
     assert!(shown.contains("ben") && !shown.contains(card::APPROVE), "{shown}");
 }
@@ -234,7 +267,7 @@ async fn unknown_slack_user_cannot_decide() {
 
 #[tokio::test]
 async fn incomplete_card_is_not_approved_in_slack() {
-    let env = TestEnv::running(&ASK.replace("Go on?", &"&".repeat(1_000))).await;
+    let env = TestEnv::with_workflow(&ASK.replace("Go on?", &"&".repeat(1_000))).await;
     let console = "https://countersign.acme.example/".parse().unwrap();
     let slack = client(&env.slack.url()).with_console(console);
     let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
@@ -247,11 +280,82 @@ async fn incomplete_card_is_not_approved_in_slack() {
     let click = Callback::signed(&payload, SECRET, env.engine.now().0 / 1_000);
     assert_empty(&deliver(&env.engine, &installation, &click).await);
     assert_eq!(env.status().await, RunStatus::WaitingApproval);
-    let asked = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
-    assert_eq!(asked.votes, []);
+    let approval = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
+    assert_eq!(approval.votes, []);
     let reply = serde_json::to_string(&env.slack.answers()).unwrap();
-    assert!(reply.contains("question") && reply.contains(asked.id.as_str()), "{reply}");
+    assert!(reply.contains("question") && reply.contains(approval.id.as_str()), "{reply}");
     assert!(reply.contains("countersign.acme.example/approvals/"), "{reply}");
+}
+
+/// The requester asks again for an action or a question that an approver has rejected.
+#[tokio::test]
+async fn rejection_hidden_on_second_request() {
+    let env = TestEnv::with_workflow(&ASK.replace("'Go on?'", "'Go on?', on_reject: pause")).await;
+    env.reject("the account is wrong").await;
+    assert_eq!(env.status().await, RunStatus::Paused);
+
+    env.resume("anna").await;
+
+    let shown = env.card(1);
+    assert!(shown.contains("An earlier request was rejected by ben at "), "{shown}");
+    assert!(shown.contains(": the account is wrong"), "{shown}");
+}
+
+/// A payment whose reply is lost may have been made. Anna requested the run; Anna or Ben asks for another attempt.
+#[tokio::test]
+async fn retry_of_unknown_hides_first_attempt() {
+    let allow = || HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] };
+    for (resumer, refused) in [("anna", &["U0ANNA"][..]), ("ben", &["U0ANNA", "U0BEN"])] {
+        let bank = HttpStub::answering(StubReply::none());
+        let tools = connectors::standard_tools(allow(), ConnectorSettings::default());
+        let pay = format!("tool: http.request, with: {{ method: POST, url: '{}' }}", bank.url("/payments"));
+        let workflow =
+            format!("workflow: w\nversion: 1\nenvironment: prod\nsteps:\n  - {{ id: pay, {pay} }}\n");
+        let env = TestEnv::with_tools(tools, &workflow).await;
+        env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
+        assert_eq!(testkit::advance(&env.engine, &env.run).await, RunStatus::Paused);
+        assert_eq!(bank.requests().len(), 1);
+
+        env.resume(resumer).await;
+
+        let warning = "This action may already have happened: it was attempted at ";
+        assert!(!env.card(0).contains(warning) && env.card(1).contains(warning), "{}", env.card(1));
+        for user in refused {
+            env.deliver(&env.press_on(1, card::APPROVE, user)).await;
+        }
+        assert_eq!(testkit::advance(&env.engine, &env.run).await, RunStatus::WaitingApproval);
+        assert_eq!(bank.requests().len(), 1, "asked again by {resumer}");
+        let approval = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
+        assert_eq!(approval.votes, []);
+    }
+}
+
+/// The body comes before the method and the URL in the alphabet.
+#[tokio::test]
+async fn card_flooded_by_long_body() {
+    let body = "x".repeat(10_000);
+    let with = format!(
+        "{{ method: DELETE, url: 'https://bank.example/accounts?owner=mallory&all=1', body: {{ a: {body} }} }}"
+    );
+    let workflow = format!(
+        "workflow: w\nversion: 1\nenvironment: prod\nsteps:\n  - {{ id: a, tool: http.request, with: {with} }}\n"
+    );
+    let tools = connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default());
+    let env = TestEnv::with_tools(tools, &workflow).await;
+
+    let shown = env.card(0);
+    let position = |text: &str| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}"));
+    let long_text = position("xxxxxxxx");
+    assert!(position("DELETE") < long_text);
+    assert!(position("bank.example/accounts?owner=mallory&amp;all=1") < long_text);
+    assert!(shown.contains("Not shown in full: body.a."), "{shown}");
+    assert!(shown.contains(card::REJECT) && !shown.contains(card::APPROVE), "{shown}");
+    // A click on a button that the card does not have.
+    let mut payload = env.press(card::REJECT, "U0BEN").payload();
+    payload["actions"][0]["action_id"] = json!(card::APPROVE);
+    let click = Callback::signed(&payload, SECRET, env.engine.now().0 / 1_000);
+    assert_empty(&env.deliver(&click).await);
+    assert_eq!(env.status().await, RunStatus::WaitingApproval);
 }
 
 #[tokio::test]
@@ -282,21 +386,10 @@ async fn installation_cannot_decide_for_another_tenant() {
 #[tokio::test]
 async fn rejection_asks_for_a_reason_and_records_it() {
     let env = TestEnv::new().await;
-    assert_eq!(env.deliver(&env.press(card::REJECT, "U0BEN")).await.status(), 200);
-    let view = env.slack.views().pop().unwrap();
-    let at_secs = env.engine.now().0 / 1_000;
-    let submission = Submission {
-        view: &view.id,
-        user: "U0BEN",
-        team: "T0SIM",
-        text: "not on a Friday",
-        choice: None,
-        at_secs,
-    };
-    assert_eq!(env.deliver(&env.slack.submit_view(&submission).unwrap()).await.status(), 200);
+    env.reject("not on a Friday").await;
     assert_eq!(env.status().await, RunStatus::FailedTerminal);
-    let asked = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
-    assert_eq!(asked.votes[0].reason, "not on a Friday");
+    let approval = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
+    assert_eq!(approval.votes[0].reason, "not on a Friday");
 }
 
 #[tokio::test]
@@ -311,16 +404,16 @@ async fn slack_retry_num_header() {
     let again = Callback { timestamp, signature, body: click.body.clone() };
     assert_eq!(env.deliver(&again).await.status(), 200);
     assert_eq!(env.status().await, RunStatus::Succeeded);
-    let asked = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
-    assert_eq!(asked.votes.len(), 1);
+    let approval = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
+    assert_eq!(approval.votes.len(), 1);
 }
 
 #[tokio::test]
 async fn commands_show_approvals_and_run_status() {
     let env = TestEnv::new().await;
     let run = env.run.run.as_str();
-    let waits = env.type_command("U0BEN", "approvals").await;
-    assert!(waits.contains("`w`, step `ask`") && waits.contains("Go on?") && waits.contains(run), "{waits}");
+    let reply = env.type_command("U0BEN", "approvals").await;
+    assert!(reply.contains("`w`, step `ask`") && reply.contains("Go on?") && reply.contains(run), "{reply}");
     let status = env.type_command("U0BEN", &format!("  run   {run} ")).await;
     assert!(status.contains("waiting_approval") && status.contains("step 1 of 1"), "{status}");
     env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
@@ -330,11 +423,11 @@ async fn commands_show_approvals_and_run_status() {
 #[tokio::test]
 async fn replies_show_times_and_hosts_unchanged() {
     let question = "Restart *db1* on https://ops.example:8443 at 12:30 :tada: <!channel>?";
-    let env = TestEnv::running(&ASK.replace("Go on?", question)).await;
-    let waits = env.type_command("U0BEN", "approvals").await;
+    let env = TestEnv::with_workflow(&ASK.replace("Go on?", question)).await;
+    let reply = env.type_command("U0BEN", "approvals").await;
     let escaped = question.replace('<', "&lt;").replace('>', "&gt;");
-    assert!(waits.contains(&escaped), "{waits}");
-    assert!(!waits.contains('\u{a789}'), "{waits}");
+    assert!(reply.contains(&escaped), "{reply}");
+    assert!(!reply.contains('\u{a789}'), "{reply}");
     // After the decision, the reply to a click names the time.
     env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
     env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
@@ -420,8 +513,8 @@ async fn start_with_a_held_concurrency_key_reports_the_outcome() {
         for trigger in &triggers {
             let text = env.type_command_as("U0BEN", &start, trigger).await;
             assert!(text.contains("was accepted") && !text.contains("starts"), "{text}");
-            let waits = env.type_command("U0BEN", &format!("run {}", run_of(trigger).run)).await;
-            assert!(waits.contains("waits for a worker"), "{waits}");
+            let reply = env.type_command("U0BEN", &format!("run {}", run_of(trigger).run)).await;
+            assert!(reply.contains("waits for a worker"), "{reply}");
             env.engine.admission().process_entry(&run_of(trigger)).await.unwrap();
         }
         let [first, second] = triggers.each_ref().map(|trigger| run_of(trigger).run);
@@ -556,8 +649,8 @@ async fn message_shortcut_passes_the_message_to_the_run() {
     let env = TestEnv::new().await;
     env.apply_workflows().await;
     let view = env.modal("U0BEN", true).await;
-    let offered = view.view["blocks"][2]["element"]["initial_value"].as_str().unwrap().to_owned();
-    assert_eq!(env.deliver(&env.submission(&view, "w", &offered)).await.status(), 200);
+    let initial_value = view.view["blocks"][2]["element"]["initial_value"].as_str().unwrap().to_owned();
+    assert_eq!(env.deliver(&env.submission(&view, "w", &initial_value)).await.status(), 200);
     let run = env.run_of(&view);
     env.engine.admission().process_entry(&run).await.unwrap();
     let input = json!(env.engine.store().input(&run).await.unwrap().unwrap());
@@ -676,9 +769,9 @@ impl StoreFault {
 
 impl TestEnv {
     /// Another engine on the same store, with faults.
-    fn troubled(&self, trouble: StoreFault) -> Engine<Intercepted<SqliteStore, Faults>> {
+    fn engine_with(&self, fault: StoreFault) -> Engine<Intercepted<SqliteStore, Faults>> {
         let store = SqliteStore::clone(self.engine.store());
-        testkit::engine().me("troubled").on(Intercepted::new(store, trouble.faults()))
+        testkit::engine().me("faulty").on(Intercepted::new(store, fault.faults()))
     }
 
     /// Connects the installation to a Slack that accepts every call and never responds, until the listener is dropped.
@@ -715,8 +808,8 @@ async fn busy_store_or_silent_slack_does_not_delay_replies() {
     let mut env = TestEnv::new().await;
     let silent = env.silence_slack();
     time::pause();
-    for trouble in BUSY {
-        let engine = env.troubled(trouble);
+    for fault in BUSY {
+        let engine = env.engine_with(fault);
         let yes = env.press_with_silent_reply(card::APPROVE, &silent);
         let no = env.press_with_silent_reply(card::REJECT, &silent);
         for sent in [yes, no, env.shortcut("U0BEN", false)] {
@@ -734,31 +827,31 @@ async fn busy_store_or_silent_slack_does_not_delay_replies() {
 async fn late_outcome_is_reported_as_not_known_yet() {
     let env = TestEnv::new().await;
     env.apply_workflows().await;
-    let offered = env.modal("U0BEN", false).await;
-    let start_form = env.submission(&offered, "w", "host=db1");
+    let start_modal_view = env.modal("U0BEN", false).await;
+    let start_form = env.submission(&start_modal_view, "w", "host=db1");
     assert_eq!(env.deliver(&env.press(card::REJECT, "U0BEN")).await.status(), 200);
-    let asked = env.slack.views().pop().unwrap();
-    let reason = env.submission(&asked, "", "not on a Friday");
+    let reject_modal = env.slack.views().pop().unwrap();
+    let reason = env.submission(&reject_modal, "", "not on a Friday");
     let run = InboxEntry::run_of(&env.installation.tenant, &"slack:T0SIM:1.2.a".parse().unwrap()).run;
     time::pause();
-    for (secs, trouble) in (0..).zip(BUSY) {
-        let (engine, installation) = (env.troubled(trouble), &env.installation);
+    for (secs, fault) in (0..).zip(BUSY) {
+        let (engine, installation) = (env.engine_with(fault), &env.installation);
         let response = in_time(Box::pin(deliver(&engine, installation, &later(&reason, secs)))).await;
-        assert!(response.body().contains("not known yet"), "{trouble:?}: {}", response.body());
+        assert!(response.body().contains("not known yet"), "{fault:?}: {}", response.body());
         let response = in_time(Box::pin(deliver(&engine, installation, &later(&start_form, secs)))).await;
         let shown = field_error(&response, WORKFLOW_BLOCK);
-        assert!(shown.contains("not known yet") && shown.contains("again"), "{trouble:?}: {shown}");
+        assert!(shown.contains("not known yet") && shown.contains("again"), "{fault:?}: {shown}");
         let shown =
             in_time(Box::pin(type_command(&engine, installation, "U0BEN", "approvals", "1.2.b"))).await;
-        assert!(shown.contains("try again"), "{trouble:?}: {shown}");
+        assert!(shown.contains("try again"), "{fault:?}: {shown}");
         let shown = in_time(Box::pin(type_command(&engine, installation, "U0BEN", "start w", "1.2.a"))).await;
-        assert!(shown.contains("not known yet") && shown.contains(run.as_str()), "{trouble:?}: {shown}");
+        assert!(shown.contains("not known yet") && shown.contains(run.as_str()), "{fault:?}: {shown}");
     }
     time::resume();
-    assert!(env.status().await == RunStatus::WaitingApproval && !env.is_accepted(&offered).await);
+    assert!(env.status().await == RunStatus::WaitingApproval && !env.is_accepted(&start_modal_view).await);
     assert_empty(&env.deliver(&later(&start_form, 2)).await);
     assert_empty(&env.deliver(&later(&reason, 2)).await);
-    assert!(env.status().await == RunStatus::FailedTerminal && env.is_accepted(&offered).await);
+    assert!(env.status().await == RunStatus::FailedTerminal && env.is_accepted(&start_modal_view).await);
 }
 
 #[tokio::test]
@@ -769,7 +862,7 @@ async fn start_with_a_lost_store_reply_still_starts() {
     let run = InboxEntry::run_of(&env.installation.tenant, &key);
     let before = env.engine.store().depth(QueueName::Ingest).await.unwrap();
     time::pause();
-    let engine = env.troubled(StoreFault::LostReply("inbox.accept"));
+    let engine = env.engine_with(StoreFault::LostReply("inbox.accept"));
     let shown =
         in_time(Box::pin(type_command(&engine, &env.installation, "U0BEN", "start w", "1.2.c"))).await;
     time::resume();
@@ -790,13 +883,13 @@ async fn decision_with_a_lost_store_reply_counts_once() {
     let mut env = TestEnv::new().await;
     let silent = env.silence_slack();
     time::pause();
-    let engine = env.troubled(StoreFault::LostReply("ledger.commit"));
+    let engine = env.engine_with(StoreFault::LostReply("ledger.commit"));
     let click = env.press_with_silent_reply(card::APPROVE, &silent);
     let response = in_time(Box::pin(deliver(&engine, &env.installation, &click))).await;
     assert_empty(&response);
     assert_eq!(env.status().await, RunStatus::Succeeded);
     let again = env.press_with_silent_reply(card::APPROVE, &silent);
     assert_empty(&in_time(Box::pin(env.deliver(&again))).await);
-    let asked = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
-    assert_eq!(asked.votes.len(), 1);
+    let approval = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
+    assert_eq!(approval.votes.len(), 1);
 }

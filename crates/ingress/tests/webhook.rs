@@ -13,10 +13,12 @@ use countersign_ingress::webhook::{
     AuthScheme, BODY_BYTES_MAX, InvalidWebhookAuth, WebhookAuth, deliver, unauthenticated,
 };
 use domain::inbox::TRIES_MAX;
+use domain::refusal::NotApprover;
 use domain::{
-    InboxEntry, Job, Millis, QueueName, RunKey, Source, TenantId, Timestamp, ToolName, TraceContext,
+    Cause, InboxEntry, InboxStatus, Initiator, Job, Millis, ParticipantRole, QueueName, Refusal, RunKey,
+    RunStatus, Source, TenantId, Timestamp, ToolName, TraceContext,
 };
-use engine::Engine;
+use engine::{Engine, EngineError};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use signing::{Secrets, sign, sign_body};
@@ -413,7 +415,7 @@ fn github_scheme_is_for_github_only() {
         .with(tenant.clone(), Source::GitHub, AuthScheme::GitHub(secrets.clone()))
         .unwrap();
     let again = auth.with(tenant.clone(), Source::GitHub, AuthScheme::GitHub(secrets));
-    assert!(matches!(again, Err(InvalidWebhookAuth::Twice { .. })));
+    assert!(matches!(again, Err(InvalidWebhookAuth::DuplicateSource { .. })));
 }
 
 // Outcomes.
@@ -437,6 +439,46 @@ async fn duplicate_of_a_rejected_event_reports_the_reason() {
     let expected =
         json!({ "run": entry.run.run, "status": "duplicate", "outcome": "rejected", "reason": why });
     assert_eq!((response.status().as_u16(), body), (200, expected));
+}
+
+/// Two conditions can overlap unnoticed until an event matches both.
+#[tokio::test]
+async fn two_workflows_one_event() {
+    let env = TestEnv::new();
+    for name in ["first", "second"] {
+        env.apply_for(Source::Webhook, name).await;
+    }
+    let entry = env.accepts(&hook(r#"{"n":1}"#)).await;
+
+    env.engine.admission().process_entry(&entry.run).await.unwrap();
+
+    assert_eq!(env.engine.store().load(&entry.run).await.unwrap(), None);
+    assert_eq!(env.engine.store().runs(&testkit::acme(), RunQuery::newest(10)).await.unwrap().runs, []);
+    let entry = env.engine.store().entry(&entry.run).await.unwrap().unwrap();
+    let InboxStatus::Rejected { reason, .. } = &entry.status else { panic!("{entry:?}") };
+    assert_eq!(reason, "workflows first and second both match it");
+}
+
+/// Grace applies a workflow. A webhook starts its run, so that no user requested it.
+#[tokio::test]
+async fn applier_approves_webhook_run() {
+    let env = TestEnv::new();
+    let workflow = "workflow: w\nversion: 1\ntrigger: { webhook: {} }\n\
+                    steps:\n  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
+    let grace = Initiator::new(Cause::User, "grace");
+    let handle = env.engine.tenant_handle(&testkit::acme(), &grace);
+    handle.apply(&testkit::plan(&env.engine, workflow)).await.unwrap();
+    let entry = env.accepts(&hook(r#"{"n":1}"#)).await;
+    env.engine.admission().process_entry(&entry.run).await.unwrap();
+    assert_eq!(testkit::advance(&env.engine, &entry.run).await, RunStatus::WaitingApproval);
+
+    let refused = testkit::approve(&env.engine, &entry.run, "grace").await;
+    let Err(EngineError::Refused(Refusal::NotApprover { why, .. })) = refused else { panic!("{refused:?}") };
+    assert_eq!(why, NotApprover::Participant(ParticipantRole::Applier));
+    assert_eq!(testkit::status(&env.engine, &entry.run).await, RunStatus::WaitingApproval);
+
+    testkit::approve(&env.engine, &entry.run, "ben").await.unwrap();
+    assert_eq!(testkit::status(&env.engine, &entry.run).await, RunStatus::Succeeded);
 }
 
 /// The first workflow on the page.
@@ -501,15 +543,15 @@ async fn hanging_store_returns_503_and_loses_nothing() {
 async fn unknown_tenant_source_and_signature_look_the_same() {
     let env = TestEnv::new();
     let forged = incident().signed("a secret that is not configured");
-    let elsewhere = |source, tenant| Delivery { source, tenant, ..incident() };
+    let sent_to = |source, tenant| Delivery { source, tenant, ..incident() };
     for sent in [
         forged,
-        elsewhere("servicenow", "unknown"),
-        elsewhere("servicenow", "../acme"),
-        elsewhere("servicenow", ""),
-        elsewhere("github", "umbrella"),
-        elsewhere("jira", "acme"),
-        elsewhere("", "acme"),
+        sent_to("servicenow", "unknown"),
+        sent_to("servicenow", "../acme"),
+        sent_to("servicenow", ""),
+        sent_to("github", "umbrella"),
+        sent_to("jira", "acme"),
+        sent_to("", "acme"),
         incident().signed("requests signed with the decoy are rejected"),
         Delivery { tenant: "unknown", ..incident() }.signed("requests signed with the decoy are rejected"),
     ] {

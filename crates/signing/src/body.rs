@@ -6,7 +6,7 @@ use domain::{Digest, Timestamp};
 use hmac::Mac as _;
 use secrecy::SecretString;
 
-use crate::{Secrets, SignatureError, code_of, mac};
+use crate::{Secrets, SignatureError, mac, parse_signature};
 
 const PREFIX: &str = "sha256=";
 
@@ -17,7 +17,7 @@ pub fn verify_body(
     body: &[u8],
     now: Timestamp,
 ) -> Result<Digest, SignatureError> {
-    let code = code_of(signature_header, PREFIX)?;
+    let code = parse_signature(signature_header, PREFIX)?;
     let verifies = |secret| mac(secret, &[body]).verify_slice(code.as_bytes()).is_ok();
     if secrets.valid(now).any(verifies) { Ok(code) } else { Err(SignatureError::Forged) }
 }

@@ -49,7 +49,7 @@ fn mac(secret: &SecretString, parts: &[&[u8]]) -> Hmac<Sha256> {
 }
 
 /// The code after `prefix` in a header: 64 lower-case hex digits.
-fn code_of(header: Option<&str>, prefix: &'static str) -> Result<Digest, SignatureError> {
+fn parse_signature(header: Option<&str>, prefix: &'static str) -> Result<Digest, SignatureError> {
     let header = header.filter(|header| !header.is_empty()).ok_or(SignatureError::SignatureMissing)?;
     let hex = header.strip_prefix(prefix).ok_or(SignatureError::VersionUnknown)?;
     hex.parse().map_err(|_| SignatureError::SignatureMalformed)

@@ -7,7 +7,7 @@ use hmac::{Hmac, Mac as _};
 use secrecy::SecretString;
 use sha2::Sha256;
 
-use crate::{Secrets, SignatureError, code_of, mac};
+use crate::{Secrets, SignatureError, mac, parse_signature};
 
 const PREFIX: &str = "v0=";
 
@@ -24,30 +24,30 @@ pub fn verify(
     now: Timestamp,
 ) -> Result<Digest, SignatureError> {
     let timestamp = timestamp_header.ok_or(SignatureError::TimestampMissing)?;
-    let code = code_of(signature_header, PREFIX)?;
-    within_window(timestamp, now)?;
-    let verifies = |secret| signed(secret, timestamp, body).verify_slice(code.as_bytes()).is_ok();
+    let code = parse_signature(signature_header, PREFIX)?;
+    check_window(timestamp, now)?;
+    let verifies = |secret| timed_mac(secret, timestamp, body).verify_slice(code.as_bytes()).is_ok();
     if secrets.valid(now).any(verifies) { Ok(code) } else { Err(SignatureError::Forged) }
 }
 
 /// The signature header that [`verify`] accepts with this `timestamp` in seconds.
 pub fn sign(secret: &SecretString, timestamp: &str, body: &[u8]) -> String {
-    let code: [u8; 32] = signed(secret, timestamp, body).finalize().into_bytes().into();
+    let code: [u8; 32] = timed_mac(secret, timestamp, body).finalize().into_bytes().into();
     format!("{PREFIX}{}", Digest::from(code))
 }
 
-fn signed(secret: &SecretString, timestamp: &str, body: &[u8]) -> Hmac<Sha256> {
+fn timed_mac(secret: &SecretString, timestamp: &str, body: &[u8]) -> Hmac<Sha256> {
     mac(secret, &[b"v0:", timestamp.as_bytes(), b":", body])
 }
 
-fn within_window(timestamp: &str, now: Timestamp) -> Result<(), SignatureError> {
+fn check_window(timestamp: &str, now: Timestamp) -> Result<(), SignatureError> {
     if timestamp.is_empty() || !timestamp.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(SignatureError::TimestampInvalid);
     }
     let secs: i64 = timestamp.parse().map_err(|_| SignatureError::TimestampInvalid)?;
     // Two 64-bit numbers cannot overflow 128 bits.
-    let apart = (i128::from(now.0) - i128::from(secs) * 1_000).abs();
-    if apart <= WINDOW_MS { Ok(()) } else { Err(SignatureError::TimestampOutsideWindow) }
+    let skew = (i128::from(now.0) - i128::from(secs) * 1_000).abs();
+    if skew <= WINDOW_MS { Ok(()) } else { Err(SignatureError::TimestampOutsideWindow) }
 }
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
         Secrets::new(SECRET.into()).unwrap()
     }
 
-    fn checked(
+    fn verify_example(
         timestamp: Option<&str>,
         signature: Option<&str>,
         now: Timestamp,
@@ -75,22 +75,22 @@ mod tests {
 
     #[test]
     fn accepts_slacks_documented_example() {
-        assert_eq!(checked(Some(SECS), Some(SIGNATURE), NOW), Ok(()));
+        assert_eq!(verify_example(Some(SECS), Some(SIGNATURE), NOW), Ok(()));
         assert_eq!(sign(&SECRET.into(), SECS, BODY), SIGNATURE);
     }
 
     #[test]
     fn missing_headers_are_rejected() {
-        assert_eq!(checked(None, Some(SIGNATURE), NOW), Err(SignatureError::TimestampMissing));
-        assert_eq!(checked(Some(SECS), None, NOW), Err(SignatureError::SignatureMissing));
-        assert_eq!(checked(Some(SECS), Some(""), NOW), Err(SignatureError::SignatureMissing));
+        assert_eq!(verify_example(None, Some(SIGNATURE), NOW), Err(SignatureError::TimestampMissing));
+        assert_eq!(verify_example(Some(SECS), None, NOW), Err(SignatureError::SignatureMissing));
+        assert_eq!(verify_example(Some(SECS), Some(""), NOW), Err(SignatureError::SignatureMissing));
     }
 
     #[test]
     fn only_version_zero_is_accepted() {
         for other in [SIGNATURE.replace("v0=", "v1="), SIGNATURE.replace("v0=", ""), "v0".to_owned()] {
             assert_eq!(
-                checked(Some(SECS), Some(&other), NOW),
+                verify_example(Some(SECS), Some(&other), NOW),
                 Err(SignatureError::VersionUnknown),
                 "{other}"
             );
@@ -101,11 +101,11 @@ mod tests {
     fn signature_must_be_64_lower_case_hex_digits() {
         let nonhex = SIGNATURE.replace("a2114", "g2114");
         for bad in [&SIGNATURE[..66], &nonhex, "v0=", &SIGNATURE.to_uppercase().replace("V0", "v0")] {
-            let error = checked(Some(SECS), Some(bad), NOW);
+            let error = verify_example(Some(SECS), Some(bad), NOW);
             assert_eq!(error, Err(SignatureError::SignatureMalformed), "{bad}");
         }
         let longer = format!("{SIGNATURE}0");
-        assert_eq!(checked(Some(SECS), Some(&longer), NOW), Err(SignatureError::SignatureMalformed));
+        assert_eq!(verify_example(Some(SECS), Some(&longer), NOW), Err(SignatureError::SignatureMalformed));
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
             (-301, Err(SignatureError::TimestampOutsideWindow)),
         ] {
             let now = Timestamp(NOW.0 + secs * 1_000);
-            assert_eq!(checked(Some(SECS), Some(SIGNATURE), now), expected, "{secs}");
+            assert_eq!(verify_example(Some(SECS), Some(SIGNATURE), now), expected, "{secs}");
         }
     }
 
@@ -125,13 +125,13 @@ mod tests {
     fn overflowing_timestamp_is_rejected() {
         for secs in ["9223372036854775808", "99999999999999999999999", "-1", "+1531420618", "1e9", "", " 1"] {
             assert_eq!(
-                checked(Some(secs), Some(SIGNATURE), NOW),
+                verify_example(Some(secs), Some(SIGNATURE), NOW),
                 Err(SignatureError::TimestampInvalid),
                 "{secs}"
             );
         }
         for now in [Timestamp(i64::MIN), Timestamp(i64::MAX), NOW] {
-            let far = checked(Some("9223372036854775807"), Some(SIGNATURE), now);
+            let far = verify_example(Some("9223372036854775807"), Some(SIGNATURE), now);
             assert_eq!(far, Err(SignatureError::TimestampOutsideWindow));
         }
     }
@@ -141,7 +141,7 @@ mod tests {
         let body = [BODY, b" "].concat();
         let forged = Err(SignatureError::Forged);
         assert_eq!(verify(&secrets(), Some(SECS), Some(SIGNATURE), &body, NOW).map(drop), forged);
-        assert_eq!(checked(Some("1531420619"), Some(SIGNATURE), NOW), forged);
+        assert_eq!(verify_example(Some("1531420619"), Some(SIGNATURE), NOW), forged);
         let other = Secrets::new("another secret altogether".into()).unwrap();
         assert_eq!(verify(&other, Some(SECS), Some(SIGNATURE), BODY, NOW).map(drop), forged);
     }
@@ -152,8 +152,9 @@ mod tests {
             let current = Secrets::new("another secret altogether".into()).unwrap();
             current.and_previous(SECRET.into(), until).unwrap()
         };
-        let checked = |secrets: &Secrets| verify(secrets, Some(SECS), Some(SIGNATURE), BODY, NOW).map(drop);
-        assert_eq!(checked(&rotated(Timestamp(NOW.0 + 1))), Ok(()));
-        assert_eq!(checked(&rotated(NOW)), Err(SignatureError::Forged));
+        let verify_with =
+            |secrets: &Secrets| verify(secrets, Some(SECS), Some(SIGNATURE), BODY, NOW).map(drop);
+        assert_eq!(verify_with(&rotated(Timestamp(NOW.0 + 1))), Ok(()));
+        assert_eq!(verify_with(&rotated(NOW)), Err(SignatureError::Forged));
     }
 }

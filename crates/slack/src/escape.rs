@@ -9,7 +9,7 @@
 use std::cell::Cell;
 use std::fmt::Write as _;
 
-/// Room for `… 131072 more characters; the hash covers all of it`. No limit is smaller.
+/// Space for `… 131072 more characters; the hash covers all of it`. No limit is smaller.
 const NOTE_UNITS_MAX: usize = 64;
 
 /// A question must fit on a screen.
@@ -39,14 +39,14 @@ impl TextLimit {
 
 /// Renders one line. Line breaks are written as codes, because a second line could imitate another field.
 pub fn line(text: &str, limit: TextLimit) -> String {
-    limited(text, limit, |c, out| push(c, false, out))
+    truncate(text, limit, |c, out| push(c, false, out))
 }
 
 /// Renders a text with several lines. After [`LINES_MAX`] lines, line breaks are written as codes, so the text cannot push
 /// the rest of the card out of view.
 pub fn text(text: &str, limit: TextLimit) -> String {
     let breaks = Cell::new(1);
-    limited(text, limit, |c, out| {
+    truncate(text, limit, |c, out| {
         breaks.set(breaks.get() + usize::from(c == '\n'));
         push(c, breaks.get() <= LINES_MAX, out);
     })
@@ -58,7 +58,7 @@ pub fn units(text: &str) -> usize {
 }
 
 /// `text` within `limit`, complete or with a note at its end. It is cut between characters, never inside an escape.
-fn limited(text: &str, limit: TextLimit, push: impl Fn(char, &mut String)) -> String {
+fn truncate(text: &str, limit: TextLimit, push: impl Fn(char, &mut String)) -> String {
     let (mut whole, mut used) = (String::new(), 0);
     let (mut cut, mut shown_chars) = (0, 0);
     for (n, c) in text.chars().enumerate() {

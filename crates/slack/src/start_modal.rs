@@ -48,7 +48,7 @@ pub fn render(workflows: &[WorkflowName], message: Option<&ShortcutMessage>) -> 
         if workflows.len() > OPTIONS_MAX { format!("{ABOUT} {LIST_INCOMPLETE}") } else { ABOUT.to_owned() };
     let mut view = notice(&about);
     view["submit"] = block::plain("Start");
-    view["blocks"] = json!([block::section(&about), choice(workflows), field(message)]);
+    view["blocks"] = json!([block::section(&about), workflow_select(workflows), input_field(message)]);
     view
 }
 
@@ -64,7 +64,7 @@ pub fn notice(text: &str) -> Value {
     })
 }
 
-fn choice(workflows: &[WorkflowName]) -> Value {
+fn workflow_select(workflows: &[WorkflowName]) -> Value {
     let options: Vec<_> = workflows.iter().take(OPTIONS_MAX).map(option).collect();
     json!({
         "type": "input",
@@ -85,7 +85,7 @@ fn option(workflow: &WorkflowName) -> Value {
     option
 }
 
-fn field(message: Option<&ShortcutMessage>) -> Value {
+fn input_field(message: Option<&ShortcutMessage>) -> Value {
     let mut element = json!({
         "type": "plain_text_input",
         "action_id": INPUT_TEXT,
@@ -112,10 +112,10 @@ fn input_of(message: &ShortcutMessage) -> String {
     if units(&whole) <= INPUT_UNITS_MAX {
         return whole;
     }
-    let mut room = INPUT_UNITS_MAX.saturating_sub(units(&input_json(message, "")));
+    let mut units_left = INPUT_UNITS_MAX.saturating_sub(units(&input_json(message, "")));
     let fits = |c: &char| {
-        let left = room.checked_sub(width(*c));
-        room = left.unwrap_or_default();
+        let left = units_left.checked_sub(width(*c));
+        units_left = left.unwrap_or_default();
         left.is_some()
     };
     let fitting: String = message.text.chars().take_while(fits).collect();

@@ -14,7 +14,7 @@ use url::Url;
 use crate::error::SlackError;
 
 /// Slack usually answers within three seconds.
-const REQUEST_MAX: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Slack's reply contains the message.
 const REPLY_BYTES_MAX: usize = 512 * 1024;
@@ -30,7 +30,7 @@ pub(crate) struct Transport {
 impl Transport {
     pub(crate) fn new() -> Result<Self, SlackError> {
         let client = http_client::client()
-            .timeout(REQUEST_MAX)
+            .timeout(REQUEST_TIMEOUT)
             .build()
             .map_err(|_| SlackError::Settings("the HTTP client could not be created"))?;
         Ok(Self { client })
@@ -48,7 +48,7 @@ impl Transport {
         if let Some(token) = bearer {
             request = request.header(AUTHORIZATION, header(token)?);
         }
-        let response = request.body(body.to_string()).send().await.map_err(|error| unanswered(&error))?;
+        let response = request.body(body.to_string()).send().await.map_err(|error| send_error(&error))?;
         match response.status().as_u16() {
             429 => Err(SlackError::RateLimited { retry_after: retry_after(response.headers()) }),
             200..=299 => read(response).await,
@@ -64,7 +64,7 @@ fn header(token: &SecretString) -> Result<HeaderValue, SlackError> {
     Ok(header)
 }
 
-fn unanswered(error: &reqwest::Error) -> SlackError {
+fn send_error(error: &reqwest::Error) -> SlackError {
     if error.is_connect() || error.is_builder() {
         SlackError::NotSent(innermost(error))
     } else if error.is_timeout() {

@@ -5,11 +5,11 @@ extern crate countersign_slack as slack;
 
 mod support;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use domain::approval::{Card, Consumed};
-use domain::command::{Advanced, VoteResult};
+use domain::approval::{ApprovalUse, Card, PageStatus};
+use domain::command::{AfterStep, VoteResult};
 use domain::{Approval, ApprovalStatus, ApproverCount, Millis};
 use fakes::slack::{FakeSlack, FakeSlackFault};
 use serde_json::Value;
@@ -23,19 +23,19 @@ use support::{ANNA, BEN, TestEnv, Workspace, client};
 #[tokio::test]
 async fn card_shows_both_approvers() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::Two));
-    let card = workspace.show(&env).await;
-    assert!(workspace.seen(&card).contains("Two different people from oncall"));
+    let card = workspace.post_card(&env).await;
+    assert!(workspace.card_text(&card).contains("Two different people from oncall"));
 
-    let anna = workspace.approves(&card, ANNA, &env);
+    let anna = workspace.press_approve(&card, ANNA, &env);
     assert_eq!(env.answer(anna), Ok(VoteResult::Counted { missing: 1 }));
     let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
-    assert!(workspace.seen(&card).contains("Approved by: anna; 1 more needed"));
-    assert!(workspace.seen(&card).contains(APPROVE));
+    assert!(workspace.card_text(&card).contains("Approved by: anna; 1 more needed"));
+    assert!(workspace.card_text(&card).contains(APPROVE));
 
-    let ben = workspace.approves(&card, BEN, &env);
-    assert_eq!(env.answer(ben), Ok(VoteResult::Decided(Advanced::Ready)));
+    let ben = workspace.press_approve(&card, BEN, &env);
+    assert_eq!(env.answer(ben), Ok(VoteResult::Decided(AfterStep::Ready)));
     let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
-    let seen = workspace.seen(&card);
+    let seen = workspace.card_text(&card);
     assert!(seen.contains("Approved.\\nanna approved at 2025-06-15T15:06:40Z\\nben approved at"), "{seen}");
     assert!(!seen.contains(APPROVE) && !seen.contains(REJECT));
     assert_eq!(workspace.fake.messages().len(), 1);
@@ -44,21 +44,21 @@ async fn card_shows_both_approvers() {
 #[tokio::test]
 async fn card_shows_the_reason_of_a_rejection() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
-    let click = workspace.rejects(&card, BEN, "not during the <freeze>", &env).await;
+    let card = workspace.post_card(&env).await;
+    let click = workspace.submit_rejection(&card, BEN, "not during the <freeze>", &env).await;
     assert_eq!(click.place.to_string(), card.message);
     assert!(matches!(env.answer(click), Ok(VoteResult::Decided(_))));
     assert_eq!(env.approval().status, ApprovalStatus::Rejected);
     let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
-    let seen = workspace.seen(&card);
+    let seen = workspace.card_text(&card);
     assert!(seen.contains("ben rejected at 2025-06-15T15:06:40Z: not during the &lt;freeze&gt;"), "{seen}");
 }
 
 #[tokio::test]
 async fn private_reply_is_escaped_and_ephemeral() {
     let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
-    let click = workspace.approves(&card, ANNA, &env);
+    let card = workspace.post_card(&env).await;
+    let click = workspace.press_approve(&card, ANNA, &env);
     workspace.slack.reply_privately(&click, "already decided by <!channel>").await.unwrap();
     let answer = workspace.fake.answers().pop().unwrap();
     assert_eq!(answer["response_type"], "ephemeral");
@@ -68,12 +68,12 @@ async fn private_reply_is_escaped_and_ephemeral() {
 #[tokio::test]
 async fn second_sync_does_nothing() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
+    let card = workspace.post_card(&env).await;
     let calls = workspace.fake.calls();
     assert_eq!(workspace.slack.sync_card(&env.approval(), Some(&card)).await, Ok(card.clone()));
     // Nor does a sync with an approval older than the card.
     let before = env.approval();
-    let click = workspace.approves(&card, ANNA, &env);
+    let click = workspace.press_approve(&card, ANNA, &env);
     env.answer(click).unwrap();
     let newer = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     assert_eq!(workspace.slack.sync_card(&before, Some(&newer)).await, Ok(newer.clone()));
@@ -84,26 +84,26 @@ async fn second_sync_does_nothing() {
 #[tokio::test]
 async fn use_of_an_approval_changes_no_card() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
-    let click = workspace.approves(&card, ANNA, &env);
+    let card = workspace.post_card(&env).await;
+    let click = workspace.press_approve(&card, ANNA, &env);
     env.answer(click).unwrap();
     let answered = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     let calls = workspace.fake.calls();
-    let used = Consumed { fence: env.record.fence, at: env.now };
+    let used = ApprovalUse { fence: env.record.fence, at: env.now };
     let approval = env.approval();
     let used = Approval { consumed: Some(used), revision: approval.revision + 1, ..approval };
     assert_eq!(workspace.slack.sync_card(&used, Some(&answered)).await, Ok(answered.clone()));
     assert_eq!(workspace.fake.calls(), calls);
     // A late sync of the decision also shows its use.
     let late = workspace.slack.sync_card(&used, Some(&card)).await.unwrap();
-    assert!(workspace.seen(&late).contains("Used at"));
+    assert!(workspace.card_text(&late).contains("Used at"));
     assert_eq!(late.revision, answered.revision);
 }
 
 #[tokio::test]
 async fn reminder_and_escalation_are_posted_once() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
+    let card = workspace.post_card(&env).await;
     env.now = env.approval().nudge_at();
     env.nudge();
     let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
@@ -121,10 +121,10 @@ async fn reminder_and_escalation_are_posted_once() {
 #[tokio::test]
 async fn decided_approval_gets_no_reminder() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
+    let card = workspace.post_card(&env).await;
     env.now = env.approval().nudge_at();
     env.nudge();
-    let click = workspace.approves(&card, ANNA, &env);
+    let click = workspace.press_approve(&card, ANNA, &env);
     env.answer(click).unwrap();
     let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     assert_eq!(card.reminders, 1);
@@ -149,13 +149,13 @@ async fn failed_reminder_is_retried_without_second_card() {
 #[tokio::test]
 async fn deleted_card_is_posted_again() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::Two));
-    let card = workspace.show(&env).await;
-    let click = workspace.approves(&card, ANNA, &env);
+    let card = workspace.post_card(&env).await;
+    let click = workspace.press_approve(&card, ANNA, &env);
     env.answer(click).unwrap();
     workspace.fake.delete(&card.message);
     let again = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     assert_ne!(again.message, card.message);
-    assert!(workspace.seen(&again).contains("Approved by: anna"));
+    assert!(workspace.card_text(&again).contains("Approved by: anna"));
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn lost_reply_leads_to_a_second_card() {
     workspace.fake.inject(FakeSlackFault::LostReply);
     let error = workspace.slack.sync_card(&env.approval(), None).await.unwrap_err();
     assert!(matches!(error.source, SlackError::NoReply(_)), "{error:?}");
-    let card = workspace.show(&env).await;
+    let card = workspace.post_card(&env).await;
     let messages = workspace.fake.messages();
     assert_eq!(messages.len(), 2);
     assert_eq!(messages[0].button(APPROVE), workspace.fake.message(&card.message).unwrap().button(APPROVE));
@@ -188,8 +188,8 @@ async fn error_has_slacks_code_and_no_token() {
     assert_eq!(error.source, SlackError::Api("invalid_auth".to_owned()));
     assert!(!error.source.is_retryable());
     assert!(!format!("{error:?} {error} {wrong_token:?}").contains("wrong-token"));
-    let elsewhere = client(&fake, "xoxb-fake", "C0ELSEWHERE");
-    let error = elsewhere.sync_card(&env.approval(), None).await.unwrap_err();
+    let other_channel = client(&fake, "xoxb-fake", "C0ELSEWHERE");
+    let error = other_channel.sync_card(&env.approval(), None).await.unwrap_err();
     assert_eq!(error.source, SlackError::Api("channel_not_found".to_owned()));
 }
 
@@ -214,12 +214,12 @@ async fn unreachable_server_is_not_sent() {
     }
 }
 
-/// A pager that records its events.
-fn pager(refuse_first: bool) -> (Pager, HttpStub) {
-    let first = AtomicBool::new(refuse_first);
-    let stub = HttpStub::start(move |_| {
-        StubReply::json(if first.swap(false, Ordering::SeqCst) { 429 } else { 202 }, "")
-    });
+/// A pager that records its events and refuses the first of them.
+fn pager(refused: usize) -> (Pager, HttpStub) {
+    let left = AtomicUsize::new(refused);
+    let fails =
+        move || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+    let stub = HttpStub::start(move |_| StubReply::json(if fails() { 429 } else { 202 }, ""));
     (Pager::new(&stub.url("").parse().unwrap(), "routing-key".into()).unwrap(), stub)
 }
 
@@ -233,7 +233,7 @@ fn events(stub: &HttpStub) -> Vec<Value> {
 
 async fn overdue(workspace: &Workspace) -> (TestEnv, Card) {
     let mut env = TestEnv::asking(ApproverCount::One);
-    let card = workspace.show(&env).await;
+    let card = workspace.post_card(&env).await;
     env.now = env.approval().sla_at;
     env.nudge();
     (env, card)
@@ -241,12 +241,12 @@ async fn overdue(workspace: &Workspace) -> (TestEnv, Card) {
 
 #[tokio::test]
 async fn overdue_approval_is_paged_and_resolved() {
-    let (pager, stub) = pager(false);
+    let (pager, stub) = pager(0);
     let workspace = Workspace::start().await;
     let slack = workspace.slack.clone().with_pager(pager);
     let (mut env, card) = overdue(&workspace).await;
     let card = slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
-    let click = workspace.approves(&card, ANNA, &env);
+    let click = workspace.press_approve(&card, ANNA, &env);
     env.answer(click).unwrap();
     let card = slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
@@ -259,22 +259,47 @@ async fn overdue_approval_is_paged_and_resolved() {
 
 #[tokio::test]
 async fn failed_page_is_retried_and_posted_once() {
-    let (pager, stub) = pager(true);
+    let (pager, stub) = pager(1);
     let workspace = Workspace::start().await;
     let slack = workspace.slack.clone().with_pager(pager);
     let (env, card) = overdue(&workspace).await;
     let error = slack.sync_card(&env.approval(), Some(&card)).await.unwrap_err();
     assert_eq!(error.operation, "page the on-call");
     assert!(matches!(error.source, SlackError::RateLimited { .. }));
-    let card = slack.sync_card(&env.approval(), error.so_far.as_ref()).await.unwrap();
-    assert!(card.escalated);
+    let posted = error.so_far.unwrap();
+    assert!(posted.escalated, "Slack does not wait for the pager");
+    let card = slack.sync_card(&env.approval(), Some(&posted)).await.unwrap();
+    assert_eq!(card, Card { page: PageStatus::Paged, ..posted });
     assert_eq!(events(&stub).len(), 2);
     assert_eq!(workspace.fake.messages().iter().filter(|m| m.thread.is_some()).count(), 1);
 }
 
 #[tokio::test]
+async fn card_of_a_decided_approval_does_not_wait_for_the_pager() {
+    let (pager, stub) = pager(3);
+    let workspace = Workspace::start().await;
+    let slack = workspace.slack.clone().with_pager(pager);
+    let (mut env, card) = overdue(&workspace).await;
+    let card = slack.sync_card(&env.approval(), Some(&card)).await.unwrap_err().so_far.unwrap();
+    let click = workspace.press_approve(&card, ANNA, &env);
+    env.answer(click).unwrap();
+    let error = slack.sync_card(&env.approval(), Some(&card)).await.unwrap_err();
+    assert_eq!(error.operation, "resolve the page");
+    let card = error.so_far.unwrap();
+    let seen = workspace.card_text(&card);
+    assert!(seen.contains("anna approved at") && !seen.contains(APPROVE), "{seen}");
+    let error = slack.sync_card(&env.approval(), Some(&card)).await.unwrap_err();
+    assert_eq!((error.operation, error.so_far.as_ref()), ("resolve the page", Some(&card)));
+    let resolved = slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
+    assert_eq!(resolved, Card { page: PageStatus::Resolved, ..card });
+    slack.sync_card(&env.approval(), Some(&resolved)).await.unwrap();
+    let actions: Vec<Value> = events(&stub).iter().map(|event| event["event_action"].clone()).collect();
+    assert_eq!(actions, ["trigger", "resolve", "resolve", "resolve"]);
+}
+
+#[tokio::test]
 async fn page_does_not_depend_on_slack() {
-    let (pager, stub) = pager(false);
+    let (pager, stub) = pager(0);
     let workspace = Workspace::start().await;
     let (env, card) = overdue(&workspace).await;
     let down = HttpStub::start(|_| StubReply::json(500, ""));

@@ -9,7 +9,7 @@ mod support;
 
 use std::process::ExitCode;
 
-use domain::command::{Advanced, ClaimResult, VoteResult};
+use domain::command::{AfterStep, ClaimResult, VoteResult};
 use domain::refusal::NotApprover;
 use domain::{Action, ApprovalStatus, ApproverCount, Refusal, RunStatus};
 use fakes::slack::{ButtonPress, Callback};
@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         trial("forged_action_value_other_run", forged_action_value_other_run),
         trial("response_url_not_slack", response_url_not_slack),
         trial("bot_user_click", bot_user_click),
+        trial("deactivated_user_click", deactivated_user_click),
         trial("mrkdwn_channel_mention", mrkdwn_channel_mention),
         trial("mrkdwn_link_disguise", mrkdwn_link_disguise),
         trial("rtl_override_in_command", rtl_override_in_command),
@@ -56,7 +57,7 @@ fn trial<T: Future<Output = ()>>(name: &str, test: impl FnOnce() -> T + Send + '
 /// The result of an approving press by Anna whose payload `forge` changed before it was signed.
 async fn forged_press(forge: impl FnOnce(&mut Value)) -> Result<Interaction, InvalidInteraction> {
     let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
+    let card = workspace.post_card(&env).await;
     let mut payload = workspace.press(&card, APPROVE, ANNA, &env).payload();
     forge(&mut payload);
     workspace.read(&Callback::signed(&payload, SECRET, env.now_secs()), &env)
@@ -72,23 +73,23 @@ fn not_approver(env: &TestEnv, person: &str, why: NotApprover) -> ClickError {
 
 async fn click_by_non_approver() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
+    let card = workspace.post_card(&env).await;
     let before = env.approval();
     // A tenant user, but in none of the groups.
-    let click = workspace.approves(&card, CARA, &env);
+    let click = workspace.press_approve(&card, CARA, &env);
     assert_eq!(env.answer(click), Err(not_approver(&env, "cara", NotApprover::NotInGroup)));
-    let click = workspace.rejects(&card, CARA, "no", &env).await;
+    let click = workspace.submit_rejection(&card, CARA, "no", &env).await;
     assert_eq!(env.answer(click), Err(not_approver(&env, "cara", NotApprover::NotInGroup)));
     // In the workspace, but not a tenant user.
-    let click = workspace.approves(&card, "U0UNKNOWN", &env);
+    let click = workspace.press_approve(&card, "U0UNKNOWN", &env);
     assert_eq!(env.answer(click), Err(ClickError::Invalid(UnknownSlackUser::UnknownUser.into())));
     assert_eq!(env.approval(), before);
 }
 
 async fn click_by_requester_self_approval() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
-    let click = workspace.approves(&card, RITA, &env);
+    let card = workspace.post_card(&env).await;
+    let click = workspace.press_approve(&card, RITA, &env);
     assert_eq!(
         env.answer(click),
         Err(not_approver(&env, "rita", NotApprover::Participant(domain::ParticipantRole::Requester)))
@@ -108,15 +109,15 @@ async fn click_by_requester_self_approval() {
 
 async fn click_in_other_workspace_team_id() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
-    let elsewhere = ButtonPress {
+    let card = workspace.post_card(&env).await;
+    let other_workspace = ButtonPress {
         place: &card.message,
         action_id: APPROVE,
         user: ANNA,
         team: "T0OTHER",
         at_secs: env.now_secs(),
     };
-    let callback = workspace.fake.press(&elsewhere).unwrap();
+    let callback = workspace.fake.press(&other_workspace).unwrap();
     let Ok(Interaction::Decision(click)) = workspace.read(&callback, &env) else { unreachable() };
     assert_eq!(person_of(&click, &env.tenant), Err(UnknownSlackUser::OtherWorkspace));
     assert_eq!(UnknownSlackUser::OtherWorkspace.to_string(), UnknownSlackUser::UnknownUser.to_string());
@@ -129,13 +130,15 @@ async fn click_in_other_workspace_team_id() {
 
 async fn click_twice_two_users_race() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
-    let (approve, reject) =
-        (workspace.approves(&card, ANNA, &env), workspace.rejects(&card, BEN, "wait", &env).await);
+    let card = workspace.post_card(&env).await;
+    let (approve, reject) = (
+        workspace.press_approve(&card, ANNA, &env),
+        workspace.submit_rejection(&card, BEN, "wait", &env).await,
+    );
     // Both are decided from the same record; one of them is committed.
     let (approved, anna) = env.decide(approve.clone()).unwrap();
     let (_, ben) = env.decide(reject.clone()).unwrap();
-    assert_eq!(approved, VoteResult::Decided(Advanced::Ready));
+    assert_eq!(approved, VoteResult::Decided(AfterStep::Ready));
     assert!(env.commit(anna));
     assert!(!env.commit(ben));
     // The second user gets the first decision.
@@ -152,37 +155,38 @@ async fn click_twice_two_users_race() {
 
 async fn click_after_expiry() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
+    let card = workspace.post_card(&env).await;
     env.now = env.approval().expires_at;
-    let click = workspace.approves(&card, ANNA, &env);
-    let lapsed = Refusal::ApprovalExpired { approval: env.approval().id, at: env.now };
-    assert_eq!(env.answer(click.clone()), Err(ClickError::Refused(lapsed)));
+    let click = workspace.press_approve(&card, ANNA, &env);
+    let expired = Refusal::ApprovalExpired { approval: env.approval().id, at: env.now };
+    assert_eq!(env.answer(click.clone()), Err(ClickError::Refused(expired)));
     env.time_out();
     let refused = env.answer(click);
     assert!(matches!(refused, Err(ClickError::Refused(Refusal::AlreadyDecided { .. }))), "{refused:?}");
     assert_eq!(env.approval().status, ApprovalStatus::Expired);
     let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
-    assert!(!workspace.seen(&card).contains(APPROVE));
+    assert!(!workspace.card_text(&card).contains(APPROVE));
 }
 
 async fn click_after_cancel() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
-    let late = workspace.approves(&card, ANNA, &env);
+    let card = workspace.post_card(&env).await;
+    let late = workspace.press_approve(&card, ANNA, &env);
     env.cancel();
     let refused = env.answer(late);
     let Err(ClickError::Refused(Refusal::AlreadyDecided { decision, .. })) = refused else { unreachable() };
     assert_eq!(decision, "canceled");
     assert_eq!(env.record.status, RunStatus::Canceled);
     let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
-    assert!(workspace.seen(&card).contains("Withdrawn"));
+    assert!(workspace.card_text(&card).contains("Withdrawn"));
 }
 
 async fn approve_while_action_hash_changed() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
     let old = env.approval();
-    let card = workspace.show(&env).await;
-    let (approve, late) = (workspace.approves(&card, ANNA, &env), workspace.approves(&card, BEN, &env));
+    let card = workspace.post_card(&env).await;
+    let (approve, late) =
+        (workspace.press_approve(&card, ANNA, &env), workspace.press_approve(&card, BEN, &env));
     env.answer(approve).unwrap();
     // The action changed: the approval is void, and a new one is requested.
     assert_eq!(env.claim(action("the-attackers")), ClaimResult::AwaitingApproval);
@@ -199,8 +203,8 @@ async fn approve_while_action_hash_changed() {
 
 async fn forged_action_value_other_run() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
-    let good = workspace.approves(&card, ANNA, &env);
+    let card = workspace.post_card(&env).await;
+    let good = workspace.press_approve(&card, ANNA, &env);
     let other_run = domain::RunKey { run: "run-other".parse().unwrap(), ..good.run.clone() };
     let other_tenant = domain::RunKey { tenant: "other".parse().unwrap(), ..good.run.clone() };
     let unknown = "ap-unknown".parse().unwrap();
@@ -232,16 +236,16 @@ async fn response_url_not_slack() {
         "//hooks.slack.com/x",
         "",
     ] {
-        let refused = click_answered_at(url).await;
+        let refused = click_with_response_url(url).await;
         assert_eq!(refused.unwrap_err(), InvalidInteraction::ResponseUrl, "{url}");
     }
-    assert!(click_answered_at("https://hooks.slack.com/actions/T0/1/x").await.is_ok());
+    assert!(click_with_response_url("https://hooks.slack.com/actions/T0/1/x").await.is_ok());
 }
 
 /// An approving press with `url` as response URL, parsed as in production.
-async fn click_answered_at(url: &str) -> Result<Interaction, InvalidInteraction> {
+async fn click_with_response_url(url: &str) -> Result<Interaction, InvalidInteraction> {
     let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
+    let card = workspace.post_card(&env).await;
     let mut payload = workspace.press(&card, APPROVE, ANNA, &env).payload();
     payload["response_url"] = json!(url);
     parse(&Callback::signed(&payload, SECRET, env.now_secs()).body, &ResponseOrigin::slack())
@@ -262,6 +266,16 @@ async fn bot_user_click() {
     assert!(forged_press(|payload| payload["user"]["is_bot"] = json!(false)).await.is_ok());
 }
 
+async fn deactivated_user_click() {
+    for field in ["deleted", "deactivated", "is_deleted"] {
+        for flag in [json!(true), json!("true"), json!(1)] {
+            let clicked = forged_press(|payload| payload["user"][field] = flag).await;
+            assert_eq!(clicked, Err(InvalidInteraction::Deactivated), "{field}");
+        }
+        assert!(forged_press(|payload| payload["user"][field] = json!(false)).await.is_ok(), "{field}");
+    }
+}
+
 /// The card, as posted, of an action whose texts all contain `text`.
 async fn card_with(text: &str) -> String {
     let mut hostile = Action {
@@ -271,8 +285,8 @@ async fn card_with(text: &str) -> String {
     };
     text.clone_into(&mut hostile.changes[0].field);
     let (workspace, env) = (Workspace::start().await, TestEnv::asking_about(ApproverCount::One, hostile));
-    let card = workspace.show(&env).await;
-    workspace.seen(&card)
+    let card = workspace.post_card(&env).await;
+    workspace.card_text(&card)
 }
 
 async fn mrkdwn_channel_mention() {
@@ -318,7 +332,7 @@ async fn a_3001_char_block_text() {
 
 async fn unsigned_or_badly_signed_click() {
     let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    let card = workspace.show(&env).await;
+    let card = workspace.post_card(&env).await;
     let Callback { timestamp, signature, body } = workspace.press(&card, REJECT, ANNA, &env);
     let secrets = Secrets::new(SECRET.into()).unwrap();
     let check = |timestamp: &str, signature: Option<&str>, body: &[u8]| {

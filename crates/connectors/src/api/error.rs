@@ -43,7 +43,7 @@ impl ApiError {
         let failure = |code: &str, what: &str| {
             Failure::new(code, format!("{endpoint} answered {}{what}{}", reply.status, reply.excerpt()))
         };
-        let later = |failure: Failure, certainty: Certainty| Self::Retryable {
+        let retryable = |failure: Failure, certainty: Certainty| Self::Retryable {
             failure,
             certainty,
             retry_after: retry_after(reply),
@@ -51,17 +51,17 @@ impl ApiError {
         match reply.status.as_u16() {
             401 => Self::Terminal(failure(NOT_AUTHORISED, "; the credential is missing or wrong")),
             // GitHub also uses 403 for its rate limits.
-            403 if is_rate_limit(reply) => later(failure(RATE_LIMITED, ""), DidNotHappen),
+            403 if is_rate_limit(reply) => retryable(failure(RATE_LIMITED, ""), DidNotHappen),
             403 => Self::Terminal(failure(NOT_AUTHORISED, "; the credential lacks permission")),
             404 | 410 => Self::Terminal(failure(NOT_FOUND, "")),
             409 | 412 => {
                 Self::Terminal(failure(CONFLICT, "; the object changed since the action was proposed"))
             }
-            425 | 429 => later(failure(RATE_LIMITED, ""), DidNotHappen),
+            425 | 429 => retryable(failure(RATE_LIMITED, ""), DidNotHappen),
             // With any other redirect the server may have processed the request.
             307 | 308 => Self::Terminal(failure(STATUS, "; redirects are not followed")),
-            300..=399 => later(failure(STATUS, "; redirects are not followed"), certainty(is_write)),
-            408 | 500.. => later(failure(STATUS, ""), certainty(is_write)),
+            300..=399 => retryable(failure(STATUS, "; redirects are not followed"), certainty(is_write)),
+            408 | 500.. => retryable(failure(STATUS, ""), certainty(is_write)),
             _ => Self::Terminal(failure(STATUS, "")),
         }
     }

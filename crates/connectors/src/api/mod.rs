@@ -28,7 +28,7 @@ use crate::http::guard::{AddressError, AddressGuard, HostAllowList, HostRule, Sy
 use crate::http::reply::{Body, Reply};
 
 /// Error messages show at most this much of host and path.
-const PLACE_CHARS_MAX: usize = 200;
+const ENDPOINT_CHARS_MAX: usize = 200;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Api {
@@ -67,19 +67,20 @@ impl Api {
     /// Sends one request. Returns by `until`, and after the API's timeout at the latest.
     pub(crate) async fn send(&self, request: ApiRequest, until: Instant) -> Result<ApiResponse, ApiError> {
         let url = self.base.join(&request.path, &request.query);
-        let place: String = format!("{}{}", self.host(), url.path()).chars().take(PLACE_CHARS_MAX).collect();
+        let endpoint: String =
+            format!("{}{}", self.host(), url.path()).chars().take(ENDPOINT_CHARS_MAX).collect();
         let authorization = self.credential.header().map_err(ApiError::Terminal)?;
         let deadline = until.min(Instant::now() + self.timeout);
         let addresses = match timeout_at(deadline, self.guard.admit(&url)).await {
             Ok(Ok(addresses)) if Instant::now() < deadline => addresses,
-            Ok(Ok(_)) | Err(_) => return Err(ApiError::not_sent(&place, "no time left")),
-            Ok(Err(error)) => return Err(not_admitted(&place, &error)),
+            Ok(Ok(_)) | Err(_) => return Err(ApiError::not_sent(&endpoint, "no time left")),
+            Ok(Err(error)) => return Err(not_admitted(&endpoint, &error)),
         };
         let is_write = request.is_write;
         let secrets = self.credential.secrets();
         let route = Route { addresses, tls: &self.tls, deadline, secrets: &secrets };
         let build = |client: &Client| self.build(client, url, request, authorization);
-        answer(exchange::exchange(route, build).await, is_write, &place)
+        to_response(exchange::exchange(route, build).await, is_write, &endpoint)
     }
 
     fn build(
@@ -103,13 +104,13 @@ impl Api {
     }
 }
 
-fn not_admitted(place: &str, error: &AddressError) -> ApiError {
+fn not_admitted(endpoint: &str, error: &AddressError) -> ApiError {
     match error {
         AddressError::AddressRefused(refused) => {
             ApiError::Terminal(Failure::new(crate::http::outcome::BLOCKED, refused.to_string()))
         }
         AddressError::Resolve { .. } | AddressError::NoRecord { .. } => {
-            ApiError::not_sent(place, &error.to_string())
+            ApiError::not_sent(endpoint, &error.to_string())
         }
     }
 }
@@ -155,7 +156,7 @@ impl ApiRequest {
     }
 
     /// Adds a query parameter.
-    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn with_query(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.query.push((name, value.into()));
         self
     }
@@ -169,22 +170,22 @@ pub(crate) struct ApiResponse {
     pub(crate) value: Value,
 }
 
-fn answer(exchange: Exchange, is_write: bool, place: &str) -> Result<ApiResponse, ApiError> {
+fn to_response(exchange: Exchange, is_write: bool, endpoint: &str) -> Result<ApiResponse, ApiError> {
     match exchange {
-        Exchange::NotSent(why) => Err(ApiError::not_sent(place, &why)),
-        Exchange::NoReply(why) => Err(ApiError::no_reply(is_write, place, &why)),
-        Exchange::Replied(reply) if reply.status.is_success() => read(&reply, is_write, place),
-        Exchange::Replied(reply) => Err(ApiError::from_status(&reply, is_write, place)),
+        Exchange::NotSent(why) => Err(ApiError::not_sent(endpoint, &why)),
+        Exchange::NoReply(why) => Err(ApiError::no_reply(is_write, endpoint, &why)),
+        Exchange::Replied(reply) if reply.status.is_success() => parse_reply(&reply, is_write, endpoint),
+        Exchange::Replied(reply) => Err(ApiError::from_status(&reply, is_write, endpoint)),
     }
 }
 
-fn read(reply: &Reply, is_write: bool, place: &str) -> Result<ApiResponse, ApiError> {
+fn parse_reply(reply: &Reply, is_write: bool, endpoint: &str) -> Result<ApiResponse, ApiError> {
     let status = reply.status.as_u16();
     let value = match &reply.body {
         Body::Whole(bytes) => json::parse(bytes).map_err(|error| error.to_string()),
         Body::TooLong => Err("it is too large".to_owned()),
         Body::Incomplete if !is_write => {
-            return Err(ApiError::no_reply(is_write, place, "the reply was cut off"));
+            return Err(ApiError::no_reply(is_write, endpoint, "the reply was cut off"));
         }
         Body::Incomplete | Body::Excerpt(_) => Err("it was cut off".to_owned()),
     };
@@ -194,7 +195,7 @@ fn read(reply: &Reply, is_write: bool, place: &str) -> Result<ApiResponse, ApiEr
         Err(_) if is_write => Ok(ApiResponse { status, value: Value::Null }),
         Err(why) => Err(ApiError::Terminal(Failure::new(
             REPLY_INVALID,
-            format!("the reply from {place} cannot be read: {why}"),
+            format!("the reply from {endpoint} cannot be read: {why}"),
         ))),
     }
 }

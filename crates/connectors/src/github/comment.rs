@@ -40,7 +40,7 @@ struct NewComment {
 impl NewComment {
     fn parse(with: Value) -> Result<Self, Failure> {
         let mut fields = Fields::parse(with, &["repo", "number", "text"])?;
-        // The text of an action ends with the mark, which needs the extra room.
+        // The text of an action ends with the mark, which needs the extra bytes.
         Ok(Self {
             issue: Issue::take(&mut fields)?,
             text: fields.required_text("text", TEXT_BYTES_MAX + 64)?,
@@ -62,7 +62,7 @@ impl NewComment {
     }
 
     /// Compares words, which include the mark; GitHub may change line ends.
-    fn is(&self, comment: &Value) -> bool {
+    fn matches(&self, comment: &Value) -> bool {
         let body = comment["body"].as_str().unwrap_or_default();
         body.split_whitespace().eq(self.text.split_whitespace())
     }
@@ -78,9 +78,9 @@ impl MarkedPost for Comment {
         let draft = NewComment::parse(call.action.fields.clone()).map_err(ApiError::Terminal)?;
         let number = draft.issue.number.to_string();
         let path = draft.issue.repo.path(&["issues", &number, "comments"]);
-        let answer = self.0.send(ApiRequest::post(&path, json!({ "body": draft.text })), until).await?;
-        match answer.value["id"].as_u64() {
-            Some(_) => Ok(draft.done(&answer.value, "written")),
+        let response = self.0.send(ApiRequest::post(&path, json!({ "body": draft.text })), until).await?;
+        match response.value["id"].as_u64() {
+            Some(_) => Ok(draft.done(&response.value, "written")),
             // The comment exists, but undoing it needs its id. The search finds the id.
             None => Err(ApiError::no_reply(true, self.0.host(), "the reply does not contain the comment id")),
         }
@@ -94,10 +94,11 @@ impl MarkedPost for Comment {
         let last = count / PER_PAGE + 1;
         for page in (last.saturating_sub(PAGES_MAX - 1).max(1)..=last).rev() {
             let request = draft.issue.request(&["comments"]);
-            let request = request.with("per_page", PER_PAGE.to_string()).with("page", page.to_string());
-            let answer = self.0.send(request, until).await?;
-            let comments = answer.value.as_array().map(Vec::as_slice).unwrap_or_default();
-            if let Some(comment) = comments.iter().find(|comment| draft.is(comment)) {
+            let request =
+                request.with_query("per_page", PER_PAGE.to_string()).with_query("page", page.to_string());
+            let response = self.0.send(request, until).await?;
+            let comments = response.value.as_array().map(Vec::as_slice).unwrap_or_default();
+            if let Some(comment) = comments.iter().find(|comment| draft.matches(comment)) {
                 return Ok(Some(draft.done(comment, "an earlier attempt had done it")));
             }
         }
@@ -113,6 +114,10 @@ impl Tool for Comment {
 
     fn effect_class(&self, _: &Value) -> Option<EffectClass> {
         Some(EffectClass::Opaque)
+    }
+
+    fn observes(&self) -> bool {
+        true
     }
 
     /// Checks that the issue exists before approvers are asked.

@@ -23,7 +23,7 @@ pub(super) const NAME: &str = "github.delete_comment";
 const CONTRACT: u32 = 1;
 
 /// Approvers see this much of the comment; its digest covers the rest.
-const SHOWN_CHARS_MAX: usize = 2_000;
+const PREVIEW_CHARS_MAX: usize = 2_000;
 
 const IRREVERSIBLE: &str = "GitHub cannot restore a deleted comment; a new comment has another id and date";
 
@@ -47,7 +47,7 @@ impl CommentRef {
     async fn body(&self, api: &Api, until: Instant) -> Result<Option<String>, ApiError> {
         let id = self.id.to_string();
         match api.send(ApiRequest::get(&self.repo.path(&["issues", "comments", &id])), until).await {
-            Ok(answer) => Ok(Some(answer.value["body"].as_str().unwrap_or_default().to_owned())),
+            Ok(response) => Ok(Some(response.value["body"].as_str().unwrap_or_default().to_owned())),
             Err(error) if error.is_not_found() => self.repo.check_visible(api, until).await.map(|()| None),
             Err(error) => Err(error),
         }
@@ -102,16 +102,20 @@ impl Tool for DeleteComment {
         Some(EffectClass::CompareAndSet)
     }
 
+    fn observes(&self) -> bool {
+        true
+    }
+
     async fn observe(&self, request: &ProposalRequest<'_>) -> Observed {
         let Ok(comment) = CommentRef::parse(request.fields.clone(), &["repo", "comment_id"]) else {
             return Observed::NotNeeded;
         };
         match comment.body(&self.0, self.0.deadline()).await {
             Ok(Some(body)) => {
-                let shown: String = clean(&body).chars().take(SHOWN_CHARS_MAX).collect();
-                Observed::Found(json!({ "body": shown, "stands": digest(&body) }))
+                let preview: String = clean(&body).chars().take(PREVIEW_CHARS_MAX).collect();
+                Observed::Found(json!({ "body": preview, "state": digest(&body) }))
             }
-            Ok(None) => Observed::Found(json!({ "stands": GONE })),
+            Ok(None) => Observed::Found(json!({ "state": GONE })),
             Err(error) => error.into(),
         }
     }
@@ -123,7 +127,7 @@ impl Tool for DeleteComment {
         let key = IdempotencyKey::new(&format!("gh:{repo}:delete_comment:{}:{id}", self.0.host()));
         let key = key.map_err(|error| invalid(error.to_string()))?;
         let change = FieldChange { field: "comment".to_owned(), before: found("body"), after: Value::Null };
-        let is_gone = found("stands").is_some_and(|state| state == GONE);
+        let is_gone = found("state").is_some_and(|state| state == GONE);
         Ok(Action {
             tool: self.name(),
             contract: CONTRACT,
@@ -139,7 +143,7 @@ impl Tool for DeleteComment {
             changes: if is_gone { Vec::new() } else { vec![change] },
             destructive: !is_gone,
             estimate_microusd: None,
-            fields: json!({ "repo": repo.to_string(), "comment_id": id, "expected": found("stands") }),
+            fields: json!({ "repo": repo.to_string(), "comment_id": id, "expected": found("state") }),
         })
     }
 

@@ -21,7 +21,7 @@ const CONTRACT: u32 = 1;
 #[derive(Debug)]
 pub(super) struct Get(pub(super) Arc<Api>);
 
-fn issue(with: Value) -> Result<Issue, Failure> {
+fn parse_issue(with: Value) -> Result<Issue, Failure> {
     Issue::take(&mut Fields::parse(with, &["repo", "number"])?)
 }
 
@@ -36,7 +36,7 @@ impl Tool for Get {
     }
 
     fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let issue = issue(request.fields)?;
+        let issue = parse_issue(request.fields)?;
         let key = IdempotencyKey::for_step(&self.name(), &request.run.run, request.step);
         Ok(Action {
             tool: self.name(),
@@ -54,15 +54,15 @@ impl Tool for Get {
     }
 
     async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
-        let issue = match issue(call.action.fields.clone()) {
+        let issue = match parse_issue(call.action.fields.clone()) {
             Ok(issue) => issue,
             Err(failure) => return ToolOutcome::Terminal(failure),
         };
         match issue.read(&self.0, &[], Instant::now() + call.time_left).await {
-            Ok(answer) => {
-                let response = json!({ "status": answer.status });
+            Ok(reply) => {
+                let response = json!({ "status": reply.status });
                 ToolOutcome::Done(ToolResult {
-                    output: output(&answer.value),
+                    output: output(&reply.value),
                     response,
                     ..ToolResult::default()
                 })

@@ -72,13 +72,13 @@ impl DesiredLabels {
             return Err(invalid(format!("`labels` must be 1 to {LABELS_MAX} names")));
         }
         // Many tools around GitHub read a comma as a separator between two labels.
-        let is_fine = |label: &String| {
+        let is_valid = |label: &String| {
             (1..=LABEL_CHARS_MAX).contains(&label.chars().count())
                 && label.trim() == label
                 && !label.contains(|c: char| c.is_control() || c == ',')
                 && label.bytes().any(|byte| byte != b'.')
         };
-        if !labels.iter().all(is_fine) {
+        if !labels.iter().all(is_valid) {
             return Err(invalid(format!(
                 "a label has 1 to {LABEL_CHARS_MAX} characters, no comma, and no leading or trailing blanks"
             )));
@@ -87,12 +87,12 @@ impl DesiredLabels {
     }
 
     /// The requested labels that the issue already has. GitHub ignores case.
-    async fn present(&self, api: &Api, until: Instant) -> Result<Vec<String>, ApiError> {
-        let request = self.issue.request(&["labels"]).with("per_page", "100");
-        let there = label_names(&api.send(request, until).await?.value);
-        let is_there =
-            |label: &&String| there.iter().any(|other| other.to_lowercase() == label.to_lowercase());
-        Ok(self.labels.iter().filter(is_there).cloned().collect())
+    async fn present_labels(&self, api: &Api, until: Instant) -> Result<Vec<String>, ApiError> {
+        let request = self.issue.request(&["labels"]).with_query("per_page", "100");
+        let current = label_names(&api.send(request, until).await?.value);
+        let is_present =
+            |label: &&String| current.iter().any(|other| other.to_lowercase() == label.to_lowercase());
+        Ok(self.labels.iter().filter(is_present).cloned().collect())
     }
 }
 
@@ -108,7 +108,7 @@ impl Labels {
     }
 
     /// The labels that the call changes. Without observed state, all of them.
-    fn changing(&self, desired: &DesiredLabels, present: Option<&[String]>) -> Vec<String> {
+    fn changed_labels(&self, desired: &DesiredLabels, present: Option<&[String]>) -> Vec<String> {
         let changes = |label: &&String| {
             present.is_none_or(|present| present.contains(label) == (self.kind == Kind::Remove))
         };
@@ -117,7 +117,7 @@ impl Labels {
 
     async fn attempt(&self, call: &ToolCall<'_>) -> ToolOutcome {
         let until = Instant::now() + call.time_left;
-        let (desired, changing) = match proposed(call.action) {
+        let (desired, changing) = match parse_action(call.action) {
             Ok(proposed) => proposed,
             Err(failure) => return ToolOutcome::Terminal(failure),
         };
@@ -145,7 +145,7 @@ impl Labels {
         labels: &[String],
         until: Instant,
     ) -> Result<(), ToolOutcome> {
-        let present = desired.present(&self.api, until).await?;
+        let present = desired.present_labels(&self.api, until).await?;
         let number = desired.issue.number.to_string();
         let mut removed = 0;
         for label in labels.iter().filter(|label| present.contains(label)) {
@@ -163,8 +163,8 @@ impl Labels {
 
     fn done(&self, desired: &DesiredLabels, changed: &[String]) -> ToolResult {
         let Issue { repo, number } = &desired.issue;
-        let place = json!({ "repo": repo.to_string(), "number": number });
-        let (mut output, mut with) = (place.clone(), place);
+        let base = json!({ "repo": repo.to_string(), "number": number });
+        let (mut output, mut with) = (base.clone(), base);
         output["labels"] = json!(desired.labels);
         with["labels"] = json!(changed);
         ToolResult {
@@ -177,17 +177,17 @@ impl Labels {
 }
 
 /// Reads an action back: the labels, and the ones that change.
-fn proposed(action: &Action) -> Result<(DesiredLabels, Vec<String>), Failure> {
+fn parse_action(action: &Action) -> Result<(DesiredLabels, Vec<String>), Failure> {
     let desired = DesiredLabels::parse(action.fields.clone())?;
     if action.changes.iter().any(|change| change.before.is_none()) {
         return Err(tool::not_observed(action));
     }
-    let changes = |label: &&String| action.changes.iter().any(|change| change.field == field_of(label));
+    let changes = |label: &&String| action.changes.iter().any(|change| change.field == field_name(label));
     let changing = desired.labels.iter().filter(changes).cloned().collect();
     Ok((desired, changing))
 }
 
-fn field_of(label: &str) -> String {
+fn field_name(label: &str) -> String {
     format!("labels.{label}")
 }
 
@@ -201,9 +201,13 @@ impl Tool for Labels {
         Some(EffectClass::CompareAndSet)
     }
 
+    fn observes(&self) -> bool {
+        true
+    }
+
     async fn observe(&self, request: &ProposalRequest<'_>) -> Observed {
         let Ok(desired) = DesiredLabels::parse(request.fields.clone()) else { return Observed::NotNeeded };
-        match desired.present(&self.api, self.api.deadline()).await {
+        match desired.present_labels(&self.api, self.api.deadline()).await {
             Ok(present) => Observed::Found(json!({ "present": present })),
             Err(error) => error.into(),
         }
@@ -216,11 +220,12 @@ impl Tool for Labels {
             .and_then(|found| serde_json::from_value::<Vec<String>>(found["present"].clone()).ok());
         let (key, issue) = (self.key(&request, &desired)?, &desired.issue);
         let change = |label: String| FieldChange {
-            field: field_of(&label),
+            field: field_name(&label),
             before: found.is_some().then(|| (self.kind == Kind::Remove).into()),
             after: (self.kind == Kind::Add).into(),
         };
-        let changes: Vec<_> = self.changing(&desired, found.as_deref()).into_iter().map(change).collect();
+        let changes: Vec<_> =
+            self.changed_labels(&desired, found.as_deref()).into_iter().map(change).collect();
         Ok(Action {
             tool: self.name(),
             contract: CONTRACT,

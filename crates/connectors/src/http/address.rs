@@ -114,7 +114,7 @@ mod tests {
         scope_of(text.parse().unwrap())
     }
 
-    fn all(texts: &[&str], expected: fn(AddressScope) -> bool) {
+    fn assert_all(texts: &[&str], expected: fn(AddressScope) -> bool) {
         for text in texts {
             assert!(expected(scope(text)), "{text} is {:?}", scope(text));
         }
@@ -131,48 +131,63 @@ mod tests {
     #[test]
     fn internet_hosts_are_global() {
         let v4 = ["1.1.1.1", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255"];
-        all(&v4, |scope| scope == Global);
+        assert_all(&v4, |scope| scope == Global);
         let v4 =
             ["128.0.0.0", "172.15.255.255", "172.32.0.0", "192.167.255.255", "198.20.0.0", "223.255.255.255"];
-        all(&v4, |scope| scope == Global);
-        all(&["2606:4700:4700::1111", "2a00:1450::1", "2001:200::1", "3ffe:ffff::1"], |scope| {
+        assert_all(&v4, |scope| scope == Global);
+        assert_all(&["2606:4700:4700::1111", "2a00:1450::1", "2001:200::1", "3ffe:ffff::1"], |scope| {
             scope == Global
         });
     }
 
     #[test]
     fn loopback_and_private_networks_are_internal() {
-        all(&["127.0.0.1", "127.255.255.255", "10.0.0.0", "10.255.255.255"], is_internal);
-        all(&["172.16.0.0", "172.31.255.255", "192.168.0.1", "100.64.0.0", "100.127.255.255"], is_internal);
-        all(&["::1", "fc00::1", "fd12:3456::1", "fdff:ffff::1"], is_internal);
+        assert_all(&["127.0.0.1", "127.255.255.255", "10.0.0.0", "10.255.255.255"], is_internal);
+        assert_all(
+            &["172.16.0.0", "172.31.255.255", "192.168.0.1", "100.64.0.0", "100.127.255.255"],
+            is_internal,
+        );
+        assert_all(&["::1", "fc00::1", "fd12:3456::1", "fdff:ffff::1"], is_internal);
     }
 
     #[test]
     fn metadata_is_blocked() {
-        all(&["169.254.169.254", "169.254.170.2", "169.254.170.23", "100.100.100.200"], is_blocked);
-        all(&["192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254"], is_blocked);
+        assert_all(&["169.254.169.254", "169.254.170.2", "169.254.170.23", "100.100.100.200"], is_blocked);
+        assert_all(
+            &["192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254"],
+            is_blocked,
+        );
     }
 
     #[test]
     fn special_purpose_addresses_are_blocked() {
-        all(&["0.0.0.0", "0.1.2.3", "169.254.0.1", "192.0.0.1", "192.88.99.1"], is_blocked);
-        all(&["192.0.2.1", "198.51.100.1", "203.0.113.1", "198.18.0.1", "198.19.255.255"], is_blocked);
-        all(&["224.0.0.1", "239.255.255.255", "240.0.0.1", "254.0.0.1", "255.255.255.255"], is_blocked);
-        all(&["::", "fe80::1", "febf::1", "fec0::1", "ff02::1", "100::1", "4000::1", "5f00::1"], is_blocked);
-        all(&["2001:db8::1", "3fff:0fff::1", "2001:2::1", "2001:10::1", "64:ff9b:1::1"], is_blocked);
+        assert_all(&["0.0.0.0", "0.1.2.3", "169.254.0.1", "192.0.0.1", "192.88.99.1"], is_blocked);
+        assert_all(&["192.0.2.1", "198.51.100.1", "203.0.113.1", "198.18.0.1", "198.19.255.255"], is_blocked);
+        assert_all(
+            &["224.0.0.1", "239.255.255.255", "240.0.0.1", "254.0.0.1", "255.255.255.255"],
+            is_blocked,
+        );
+        assert_all(
+            &["::", "fe80::1", "febf::1", "fec0::1", "ff02::1", "100::1", "4000::1", "5f00::1"],
+            is_blocked,
+        );
+        assert_all(&["2001:db8::1", "3fff:0fff::1", "2001:2::1", "2001:10::1", "64:ff9b:1::1"], is_blocked);
     }
 
     #[test]
     fn embedded_v4_is_classified_by_destination() {
-        all(&["::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::127.0.0.1"], is_internal);
-        all(&["::ffff:169.254.169.254", "64:ff9b::169.254.169.254", "::ffff:0.0.0.0"], is_blocked);
-        all(&["::ffff:1.1.1.1", "64:ff9b::1.1.1.1"], |scope| scope == Global);
+        assert_all(
+            &["::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::127.0.0.1"],
+            is_internal,
+        );
+        assert_all(&["::ffff:169.254.169.254", "64:ff9b::169.254.169.254", "::ffff:0.0.0.0"], is_blocked);
+        assert_all(&["::ffff:1.1.1.1", "64:ff9b::1.1.1.1"], |scope| scope == Global);
     }
 
     #[test]
     fn obsolete_tunnels_are_blocked() {
-        all(&["::127.0.0.1", "::10.0.0.1", "::1.1.1.1"], is_blocked);
-        all(&["2002:7f00:1::1", "2002:a9fe:a9fe::1", "2002:101:101::1"], is_blocked);
-        all(&["2001::1", "2001:0:a9fe:a9fe::1"], is_blocked);
+        assert_all(&["::127.0.0.1", "::10.0.0.1", "::1.1.1.1"], is_blocked);
+        assert_all(&["2002:7f00:1::1", "2002:a9fe:a9fe::1", "2002:101:101::1"], is_blocked);
+        assert_all(&["2001::1", "2001:0:a9fe:a9fe::1"], is_blocked);
     }
 }

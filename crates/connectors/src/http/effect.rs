@@ -1,9 +1,10 @@
-//! The declared effect of a request: `effect`, `idempotency_key` and `key_retention`.
+//! The declared effect of a request: `effect` and `key_retention`.
 //!
 //! The runtime cannot know what an endpoint does with a second request, so the author declares it. Without a
 //! declaration GET and HEAD are read-only and all other methods are opaque.
 
-use domain::{EffectClass, Failure, IdempotencyKey, Millis, Reversibility};
+use domain::effect::KEY_RETENTION_MARGIN;
+use domain::{EffectClass, Failure, Millis, Reversibility};
 use reqwest::Method;
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use crate::fields::{Fields, invalid};
 
 use super::request::Request;
 
-pub(super) const FIELDS: &[&str] = &["effect", "idempotency_key", "key_retention"];
+pub(super) const FIELDS: &[&str] = &["effect", "key_retention"];
 
 /// Most endpoints with idempotency keys remember them for a day.
 const KEY_RETENTION_DEFAULT: Millis = Millis::hours(24);
@@ -22,23 +23,17 @@ const PRECONDITIONS: &[&str] = &["if-match", "if-none-match", "if-unmodified-sin
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DeclaredEffect {
     pub(super) class: EffectClass,
-    /// The author's key; absent for the default key.
-    pub(super) key: Option<IdempotencyKey>,
     pub(super) key_retention: Option<Millis>,
 }
 
 impl DeclaredEffect {
     /// Takes the fields out of `fields` and checks them against `request`.
     pub(super) fn take(fields: &mut Fields, request: &Request) -> Result<Self, Failure> {
-        let class = class(fields.string("effect")?.as_deref(), request.is_read())?;
+        let class = parse_class(fields.string("effect")?.as_deref(), request.is_read())?;
         if class == EffectClass::CompareAndSet {
             check_precondition(request)?;
         }
-        Ok(Self {
-            class,
-            key: fields.string("idempotency_key")?.map(|text| key(&text)).transpose()?,
-            key_retention: retention(fields.duration("key_retention")?, class)?,
-        })
+        Ok(Self { class, key_retention: parse_retention(fields.duration("key_retention")?, class)? })
     }
 
     /// A second PUT or DELETE can set the resource again. What another method did, only a call that the workflow declares
@@ -56,18 +51,18 @@ impl DeclaredEffect {
 }
 
 /// The class that `with` declares. `None` if it depends on an expression or is invalid.
-pub(super) fn declared(with: &Value) -> Option<EffectClass> {
-    let written = |name: &str| match with.get(name) {
+pub(super) fn declared_class(with: &Value) -> Option<EffectClass> {
+    let literal = |name: &str| match with.get(name) {
         None => Some(None),
         Some(value) => value.as_str().filter(|text| !text.contains("${")).map(Some),
     };
-    match written("effect")? {
-        Some(effect) if effect != "read_only" => class(Some(effect), false).ok(),
-        effect => class(effect, matches!(written("method")?, None | Some("GET" | "HEAD"))).ok(),
+    match literal("effect")? {
+        Some(effect) if effect != "read_only" => parse_class(Some(effect), false).ok(),
+        effect => parse_class(effect, matches!(literal("method")?, None | Some("GET" | "HEAD"))).ok(),
     }
 }
 
-fn class(given: Option<&str>, reads: bool) -> Result<EffectClass, Failure> {
+fn parse_class(given: Option<&str>, reads: bool) -> Result<EffectClass, Failure> {
     match given {
         None | Some("read_only") if reads => Ok(EffectClass::ReadOnly),
         None | Some("opaque") => Ok(EffectClass::Opaque),
@@ -94,12 +89,12 @@ fn check_precondition(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-fn key(text: &str) -> Result<IdempotencyKey, Failure> {
-    IdempotencyKey::new(text).map_err(|error| invalid(format!("`idempotency_key`: {error}")))
-}
-
-fn retention(given: Option<Millis>, class: EffectClass) -> Result<Option<Millis>, Failure> {
+fn parse_retention(given: Option<Millis>, class: EffectClass) -> Result<Option<Millis>, Failure> {
     match (class, given) {
+        (EffectClass::NativeKey, Some(given)) if given <= KEY_RETENTION_MARGIN => Err(invalid(format!(
+            "`key_retention` must be longer than {KEY_RETENTION_MARGIN}, because an interrupted request is sent again \
+             only if the endpoint remembers the key for that long; otherwise declare `effect: opaque`"
+        ))),
         (EffectClass::NativeKey, given) => Ok(Some(given.unwrap_or(KEY_RETENTION_DEFAULT))),
         (_, Some(_)) => Err(invalid("`key_retention` requires `effect: native_key`")),
         (_, None) => Ok(None),
@@ -155,7 +150,7 @@ mod tests {
             (json!({"method": "POST", "effect": "${ a }"}), None),
             (json!({"effect": "nonsense"}), None),
         ] {
-            assert_eq!(declared(&with), class, "{with}");
+            assert_eq!(declared_class(&with), class, "{with}");
         }
     }
 
@@ -163,9 +158,11 @@ mod tests {
     fn key_retention_defaults_to_a_day() {
         let native = json!({"method": "POST", "effect": "native_key"});
         assert_eq!(declared_effect(native).unwrap().key_retention, Some(Millis::hours(24)));
-        let short = json!({"method": "POST", "effect": "native_key", "key_retention": "10m"});
-        assert_eq!(declared_effect(short).unwrap().key_retention, Some(Millis::mins(10)));
-        assert!(declared_effect(json!({"method": "POST", "key_retention": "10m"})).is_err());
+        let short = json!({"method": "POST", "effect": "native_key", "key_retention": "1h"});
+        assert_eq!(declared_effect(short).unwrap().key_retention, Some(Millis::hours(1)));
+        assert!(declared_effect(json!({"method": "POST", "key_retention": "1h"})).is_err());
+        let too_short = json!({"method": "POST", "effect": "native_key", "key_retention": "15m"});
+        assert!(declared_effect(too_short).unwrap_err().contains("longer than 15m"));
     }
 
     #[test]
@@ -206,11 +203,5 @@ mod tests {
                 "{method}"
             );
         }
-    }
-
-    #[test]
-    fn invalid_key_is_rejected() {
-        assert!(declared_effect(json!({"method": "POST", "idempotency_key": "a b"})).is_err());
-        assert!(declared_effect(json!({"method": "POST", "idempotency_key": ""})).is_err());
     }
 }

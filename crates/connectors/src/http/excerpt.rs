@@ -29,11 +29,11 @@ pub(crate) fn excerpt(body: &[u8], secrets: &[String]) -> String {
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    visible(&without_named_secrets(&text[..end]))
+    escape_invisible(&redact_named_secrets(&text[..end]))
 }
 
 /// Replaces the values of names such as `password`.
-fn without_named_secrets(text: &str) -> String {
+fn redact_named_secrets(text: &str) -> String {
     let (mut shown, mut rest) = (String::new(), text);
     while let Some((start, end)) = named_secret(rest) {
         shown.push_str(&rest[..start]);
@@ -74,7 +74,7 @@ fn value_after(rest: &str) -> Option<(usize, usize)> {
 }
 
 /// One line. Control characters and characters without width or that change the direction are escaped.
-fn visible(text: &str) -> String {
+fn escape_invisible(text: &str) -> String {
     let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut shown = String::new();
     for c in one_line.chars() {

@@ -13,7 +13,7 @@ use reqwest::{Client, RequestBuilder, Response};
 use rustls::ClientConfig;
 use tokio::time::{Instant, timeout_at};
 
-use crate::trace::traced;
+use crate::trace::add_trace_header;
 
 use super::excerpt::{EXCERPT_BYTES_MAX, excerpt};
 use super::reply::{Body, Reply};
@@ -53,14 +53,14 @@ pub(crate) async fn exchange(
 ) -> Exchange {
     let (deadline, secrets) = (route.deadline, route.secrets);
     let sending = match client(route) {
-        Ok(client) => traced(build(&client)).send(),
-        Err(error) => return Exchange::NotSent(innermost(&error)),
+        Ok(client) => add_trace_header(build(&client)).send(),
+        Err(error) => return Exchange::NotSent(root_cause(&error)),
     };
     match timeout_at(deadline, sending).await {
-        Ok(Ok(response)) => Exchange::Replied(read(response, deadline, secrets).await),
+        Ok(Ok(response)) => Exchange::Replied(read_reply(response, deadline, secrets).await),
         // A builder error occurs before anything is sent, for example if two libraries disagree about a URL.
-        Ok(Err(error)) if error.is_connect() || error.is_builder() => Exchange::NotSent(innermost(&error)),
-        Ok(Err(error)) => Exchange::NoReply(innermost(&error)),
+        Ok(Err(error)) if error.is_connect() || error.is_builder() => Exchange::NotSent(root_cause(&error)),
+        Ok(Err(error)) => Exchange::NoReply(root_cause(&error)),
         Err(_) => Exchange::NoReply("no reply in time".to_owned()),
     }
 }
@@ -69,7 +69,7 @@ fn client(route: Route<'_>) -> reqwest::Result<Client> {
     http_client::client()
         .pool_max_idle_per_host(0)
         .connect_timeout(connect_time(route.deadline))
-        .dns_resolver(Arc::new(Pinned(route.addresses)))
+        .dns_resolver(Arc::new(PinnedResolver(route.addresses)))
         .tls_backend_preconfigured(route.tls.clone())
         .build()
 }
@@ -81,16 +81,16 @@ fn connect_time(deadline: Instant) -> Duration {
 }
 
 /// Resolves every name to the addresses that the guard admitted.
-struct Pinned(Vec<SocketAddr>);
+struct PinnedResolver(Vec<SocketAddr>);
 
-impl Resolve for Pinned {
+impl Resolve for PinnedResolver {
     fn resolve(&self, _: Name) -> Resolving {
         let addresses: Addrs = Box::new(self.0.clone().into_iter());
         Box::pin(std::future::ready(Ok(addresses)))
     }
 }
 
-async fn read(response: Response, deadline: Instant, secrets: &[String]) -> Reply {
+async fn read_reply(response: Response, deadline: Instant, secrets: &[String]) -> Reply {
     let (status, headers) = (response.status(), response.headers().clone());
     let body = if status.is_success() {
         read_body(response, deadline).await
@@ -128,7 +128,7 @@ async fn read_body(mut response: Response, deadline: Instant) -> Body {
 }
 
 /// The innermost cause. The outer reqwest error repeats the URL with its query.
-fn innermost(error: &reqwest::Error) -> String {
+fn root_cause(error: &reqwest::Error) -> String {
     let Some(mut cause) = error.source() else { return "the request could not be built".to_owned() };
     while let Some(source) = cause.source() {
         cause = source;
@@ -196,19 +196,19 @@ mod tests {
 
     #[tokio::test]
     async fn pinned_host_must_prove_its_name() {
-        let (exchange, seen) = send("shop.invalid").await;
+        let (exchange, received) = send("shop.invalid").await;
         assert!(
             matches!(exchange, Exchange::Replied(reply) if matches!(&reply.body, Body::Whole(b) if b == b"ok"))
         );
-        let seen = seen.unwrap();
-        assert!(seen.starts_with("shop.invalid GET / HTTP/1.1\r\n"), "{seen}");
-        assert!(seen.contains("host: shop.invalid:"), "{seen}");
+        let received = received.unwrap();
+        assert!(received.starts_with("shop.invalid GET / HTTP/1.1\r\n"), "{received}");
+        assert!(received.contains("host: shop.invalid:"), "{received}");
     }
 
     #[tokio::test]
     async fn wrong_certificate_name_sends_nothing() {
-        let (exchange, seen) = send("bank.invalid").await;
+        let (exchange, received) = send("bank.invalid").await;
         assert!(matches!(&exchange, Exchange::NotSent(why) if why.contains("certificate")), "{exchange:?}");
-        assert_eq!(seen, None);
+        assert_eq!(received, None);
     }
 }

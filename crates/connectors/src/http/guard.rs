@@ -37,13 +37,13 @@ pub struct HostAllowList {
 
 impl HostAllowList {
     /// Whether a rule matches the host of `url`, and the port if the rule has one.
-    pub fn names(&self, url: &Url) -> bool {
-        self.hosts.iter().any(|rule| rule.names(url))
+    pub fn matches(&self, url: &Url) -> bool {
+        self.hosts.iter().any(|rule| rule.matches(url))
     }
 
     /// Whether a rule names the host and the port of `url`.
-    fn names_port(&self, url: &Url) -> bool {
-        self.hosts.iter().any(|rule| rule.port.is_some() && rule.names(url))
+    fn matches_port(&self, url: &Url) -> bool {
+        self.hosts.iter().any(|rule| rule.port.is_some() && rule.matches(url))
     }
 }
 
@@ -62,7 +62,7 @@ impl HostRule {
         Some(Self { host: url.host()?.to_owned(), port: Some(url.port_or_known_default()?) })
     }
 
-    fn names(&self, url: &Url) -> bool {
+    fn matches(&self, url: &Url) -> bool {
         let host = url.host().is_some_and(|host| host.to_owned() == self.host);
         host && self.port.is_none_or(|port| url.port_or_known_default() == Some(port))
     }
@@ -211,7 +211,7 @@ impl AddressGuard {
         }
         let host = url.host().ok_or(AddressRefused::NoHost)?;
         if let Some(port) = url.port().filter(|port| REFUSED_PORTS.contains(port))
-            && !self.allow.names_port(url)
+            && !self.allow.matches_port(url)
         {
             return Err(AddressRefused::Port { port });
         }
@@ -248,7 +248,7 @@ impl AddressGuard {
     fn check_address(&self, url: &Url, address: IpAddr) -> Result<(), AddressRefused> {
         match scope_of(address) {
             AddressScope::Global => Ok(()),
-            AddressScope::Internal(_) if self.allow.names(url) => Ok(()),
+            AddressScope::Internal(_) if self.allow.matches(url) => Ok(()),
             AddressScope::Internal(what) => Err(AddressRefused::Internal { host: host_of(url), what }),
             AddressScope::Blocked(what) => Err(AddressRefused::Blocked { host: host_of(url), what }),
         }

@@ -20,7 +20,7 @@ pub(super) const HEADERS_BYTES_MAX: usize = 16 * 1024;
 pub(super) type Headers = BTreeMap<String, String>;
 
 /// Headers whose values are credentials.
-const SECRET: &[&str] = &[
+const SECRET_HEADERS: &[&str] = &[
     "api-key",
     "apikey",
     "authorization",
@@ -39,7 +39,7 @@ const SECRET: &[&str] = &[
 
 /// Headers that the runtime sets: they frame the message, control the connection, name the trace, or override the method or
 /// key.
-const OURS: &[&str] = &[
+const RUNTIME_HEADERS: &[&str] = &[
     "connection",
     "content-length",
     "expect",
@@ -59,6 +59,11 @@ const OURS: &[&str] = &[
     "x-http-method-override",
     "x-method-override",
 ];
+
+/// Headers by which proxies and frameworks replace the host or the path of a request. Policy and approvers decide about the
+/// URL, so the request must go there.
+const ROUTING_HEADERS: &[&str] = &["forwarded", "x-host", "x-rewrite-url"];
+const ROUTING_PREFIXES: &[&str] = &["x-forwarded-", "x-original-"];
 
 pub(super) fn check(given: Vec<(String, String)>) -> Result<Headers, Failure> {
     if given.len() > HEADERS_MAX {
@@ -94,15 +99,21 @@ fn check_name(name: &str) -> Result<String, Failure> {
         .as_str()
         .to_owned();
     // Many servers read `X_Api_Key` as `X-Api-Key`.
-    let read_as = name.replace('_', "-");
-    if SECRET.contains(&read_as.as_str()) {
+    let normalized = name.replace('_', "-");
+    if SECRET_HEADERS.contains(&normalized.as_str()) {
         return Err(invalid(format!(
             "the header `{name}` carries a credential; workflows must not contain credentials, \
              so use a tool whose credential is in the worker's configuration"
         )));
     }
-    if OURS.contains(&read_as.as_str()) {
+    if RUNTIME_HEADERS.contains(&normalized.as_str()) {
         return Err(invalid(format!("the header `{name}` is set by the runtime and cannot be set here")));
+    }
+    let routes = |prefix: &&str| normalized.starts_with(*prefix);
+    if ROUTING_HEADERS.contains(&normalized.as_str()) || ROUTING_PREFIXES.iter().any(routes) {
+        return Err(invalid(format!(
+            "the header `{name}` can send the request to another host or path; put both into `url`"
+        )));
     }
     Ok(name)
 }
@@ -113,14 +124,14 @@ mod tests {
 
     use super::*;
 
-    fn checked(given: &[(&str, &str)]) -> Result<Headers, String> {
+    fn check_headers(given: &[(&str, &str)]) -> Result<Headers, String> {
         let given = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         check(given).map_err(|failure| failure.message)
     }
 
     #[test]
     fn header_names_become_lower_case() {
-        let headers = checked(&[("Accept", "text/plain"), ("X-Trace", "a b")]).unwrap();
+        let headers = check_headers(&[("Accept", "text/plain"), ("X-Trace", "a b")]).unwrap();
         assert_eq!(
             headers,
             Headers::from([("accept".into(), "text/plain".into()), ("x-trace".into(), "a b".into())])
@@ -130,7 +141,7 @@ mod tests {
     #[test]
     fn credential_is_rejected_and_not_repeated() {
         for name in ["Authorization", "PROXY-Authorization", "cookie", "X-Api-Key"] {
-            let refused = checked(&[(name, "hunter2")]).unwrap_err();
+            let refused = check_headers(&[(name, "hunter2")]).unwrap_err();
             assert!(refused.contains("workflows must not contain credentials"), "{refused}");
             assert!(!refused.contains("hunter2"));
         }
@@ -141,24 +152,47 @@ mod tests {
         for name in
             ["Host", "content-length", "Transfer-Encoding", "connection", "TE", "upgrade", "Idempotency-Key"]
         {
-            assert!(checked(&[(name, "x")]).unwrap_err().contains("set by the runtime"), "{name}");
+            assert!(check_headers(&[(name, "x")]).unwrap_err().contains("set by the runtime"), "{name}");
+        }
+    }
+
+    #[test]
+    fn routing_headers_cannot_be_set() {
+        for name in [
+            "X-Original-URL",
+            "x_rewrite_url",
+            "X-Forwarded-Host",
+            "x-forwarded_prefix",
+            "Forwarded",
+            "x-host",
+        ] {
+            assert!(
+                check_headers(&[(name, "/admin")]).unwrap_err().contains("another host or path"),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn line_breaks_are_rejected() {
         for value in ["a\r\nX-Evil: 1", "a\nb", "a\rb", "a\0b", "ä"] {
-            assert!(checked(&[("x-a", value)]).is_err(), "{value:?}");
+            assert!(check_headers(&[("x-a", value)]).is_err(), "{value:?}");
         }
         for name in ["x-a\r\nx-b", "x a", "", "x:a", "x-ä"] {
-            assert!(checked(&[(name, "a")]).is_err(), "{name:?}");
+            assert!(check_headers(&[(name, "a")]).is_err(), "{name:?}");
         }
     }
 
     #[test]
     fn same_header_in_two_spellings_is_rejected() {
-        assert_eq!(checked(&[("X-A", "1"), ("x-a", "2")]).unwrap_err(), "the header `x-a` is set twice");
-        assert_eq!(checked(&[("X-A", "1"), ("x_a", "2")]).unwrap_err(), "the header `x_a` is set twice");
+        assert_eq!(
+            check_headers(&[("X-A", "1"), ("x-a", "2")]).unwrap_err(),
+            "the header `x-a` is set twice"
+        );
+        assert_eq!(
+            check_headers(&[("X-A", "1"), ("x_a", "2")]).unwrap_err(),
+            "the header `x_a` is set twice"
+        );
     }
 
     #[test]
@@ -182,11 +216,11 @@ mod tests {
     proptest! {
         #[test]
         fn forbidden_header_is_rejected_in_any_spelling(
-            name in prop::sample::select([SECRET, OURS].concat()),
+            name in prop::sample::select([SECRET_HEADERS, RUNTIME_HEADERS].concat()),
             choices in prop::collection::vec(any::<(bool, bool)>(), 32),
         ) {
             let name = spelled(name, &choices);
-            prop_assert!(checked(&[(&name, "x")]).is_err(), "{name}");
+            prop_assert!(check_headers(&[(&name, "x")]).is_err(), "{name}");
         }
     }
 }

@@ -31,7 +31,7 @@
 //! run out, the outcome is unknown and an operator decides.
 //!
 //! # Secrets and addresses
-//! Headers that carry credentials are rejected. Error messages contain host and path, and an [`excerpt`] of the reply. The
+//! Headers that carry credentials are rejected, and so are parameters that can replace the method ([`method_override`]). Error messages contain host and path, and an [`excerpt`] of the reply. The
 //! query of a URL is part of the action and visible to approvers: do not put a secret there. [`guard`] decides which addresses a request
 //! may reach.
 
@@ -41,6 +41,7 @@ mod excerpt;
 pub(crate) mod exchange;
 pub mod guard;
 mod headers;
+mod method_override;
 pub(crate) mod outcome;
 pub(crate) mod reply;
 mod request;
@@ -84,37 +85,41 @@ impl HttpRequest {
 
     /// The outcome describes this attempt only.
     async fn attempt(&self, call: &ToolCall<'_>) -> ToolOutcome {
-        let request = match read(&call.action.fields) {
+        let request = match parse_request(&call.action.fields) {
             Ok(request) => request,
             Err(failure) => return ToolOutcome::Terminal(failure),
         };
-        let place = request.place();
+        let endpoint = request.endpoint();
         let deadline = Instant::now() + request.timeout.std().min(call.time_left);
         let addresses = match timeout_at(deadline, self.guard.admit(&request.url)).await {
             Ok(Ok(addresses)) if Instant::now() < deadline => addresses,
-            Ok(Ok(_)) | Err(_) => return outcome::unreachable(&place, "no time left"),
-            Ok(Err(error)) => return not_admitted(&place, &error),
+            Ok(Ok(_)) | Err(_) => return outcome::unreachable(&endpoint, "no time left"),
+            Ok(Err(error)) => return not_admitted(&endpoint, &error),
         };
         let class = call.action.class;
         let key = class.has_effect().then_some(&call.action.key);
         let secrets = request.query_values();
         let route = Route { addresses, tls: &self.tls, deadline, secrets: &secrets };
-        outcome::classify(exchange::exchange(route, |client| request.build(client, key)).await, class, &place)
+        outcome::classify(
+            exchange::exchange(route, |client| request.build(client, key)).await,
+            class,
+            &endpoint,
+        )
     }
 }
 
-fn read(fields: &Value) -> Result<Request, Failure> {
+fn parse_request(fields: &Value) -> Result<Request, Failure> {
     Request::take(&mut Fields::parse(fields.clone(), request::FIELDS)?)
 }
 
-fn not_admitted(place: &str, error: &AddressError) -> ToolOutcome {
+fn not_admitted(endpoint: &str, error: &AddressError) -> ToolOutcome {
     match error {
         AddressError::AddressRefused(refused) => {
             ToolOutcome::Terminal(Failure::new(outcome::BLOCKED, refused.to_string()))
         }
         AddressError::Resolve { .. } | AddressError::NoRecord { .. } => {
             let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-            outcome::unreachable(place, &format!("{error}{cause}"))
+            outcome::unreachable(endpoint, &format!("{error}{cause}"))
         }
     }
 }
@@ -126,12 +131,12 @@ impl Tool for HttpRequest {
     }
 
     fn effect_class(&self, with: &Value) -> Option<EffectClass> {
-        effect::declared(with)
+        effect::declared_class(with)
     }
 
     fn propose(&self, proposal: ProposalRequest<'_>) -> Result<Action, Failure> {
         let mut fields = Fields::parse(proposal.fields, &[request::FIELDS, effect::FIELDS].concat())?;
-        let request = Request::take(&mut fields)?;
+        let mut request = Request::take(&mut fields)?;
         self.guard
             .check(&request.url)
             .map_err(|refused| Failure::new(outcome::BLOCKED, refused.to_string()))?;
@@ -139,15 +144,19 @@ impl Tool for HttpRequest {
         // The rollback of a step has no rollback of its own.
         let reversibility = effect.reversibility(&request, proposal.has_rollback && !proposal.undo);
         let for_step = || IdempotencyKey::for_step(&self.name(), &proposal.run.run, proposal.step);
-        let key = effect.key.unwrap_or_else(for_step);
+        let key = request.effect_key().unwrap_or_else(for_step);
+        // A rollback with the key of its step would look as if it were already done, here and at the endpoint.
+        let key = if proposal.undo { key.undo() } else { key };
+        if proposal.undo {
+            request.idempotency_key = None;
+        }
         Ok(Action {
             tool: self.name(),
             contract: CONTRACT,
             class: effect.class,
             reversibility,
             target: request.target().to_owned(),
-            // A rollback with the key of its step would look as if it were already done.
-            key: if proposal.undo { key.undo() } else { key },
+            key,
             key_retention: effect.key_retention,
             changes: Vec::new(),
             destructive: request.method == reqwest::Method::DELETE,
@@ -208,7 +217,41 @@ mod tests {
     #[test]
     fn author_may_set_the_key() {
         let with = order(("idempotency_key", json!("order-4711")));
-        assert_eq!(propose(with, false).unwrap().key.as_str(), "order-4711");
+        let action = propose(with.clone(), false).unwrap();
+        assert_eq!(action.fields["idempotency_key"], "order-4711", "policy and approvers see it");
+        assert_eq!(propose(with, true).unwrap().fields.get("idempotency_key"), None);
+        for text in ["", "a b"] {
+            assert!(propose(order(("idempotency_key", json!(text))), false).is_err(), "{text:?}");
+        }
+    }
+
+    /// `WordPress` executes this GET as a DELETE; judged as a read, it would need no approval.
+    #[test]
+    fn get_that_overrides_its_method_is_no_action() {
+        let propose_at = |query: &str| {
+            let url = format!("https://site.example/wp-json/wp/v2/posts/1?{query}");
+            propose(json!({"url": url}), false)
+        };
+        assert_eq!(propose_at("context=view").unwrap().class, EffectClass::ReadOnly);
+        let refused = propose_at("_method=DELETE&force=1").unwrap_err().message;
+        assert!(refused.contains("remove it, and set `method`"), "{refused}");
+    }
+
+    /// An author who could name the key of another step or of its rollback could make it look done.
+    #[test]
+    fn author_cannot_choose_a_key_of_the_runtime() {
+        let own = propose(order(("timeout", json!("5s"))), false).unwrap().key;
+        for taken in [own.clone(), own.undo()] {
+            let action = propose(order(("idempotency_key", json!(taken.as_str()))), false).unwrap();
+            assert_ne!(action.key, taken);
+            assert!(action.key.as_str().starts_with("http.key:"), "{:?}", action.key);
+        }
+        let key = |url: &str| {
+            let with = json!({"method": "POST", "url": url, "idempotency_key": "order-4711"});
+            propose(with, false).unwrap().key
+        };
+        assert_eq!(key("https://a.example/orders"), key("https://a.example/refunds"));
+        assert_ne!(key("https://a.example/orders"), key("https://b.example/orders"));
     }
 
     #[test]
@@ -227,7 +270,7 @@ mod tests {
             "{}",
             error.message
         );
-        assert!(error.message.ends_with("`idempotency_key`, `key_retention`"), "{}", error.message);
+        assert!(error.message.ends_with("`effect`, `key_retention`"), "{}", error.message);
     }
 
     #[test]

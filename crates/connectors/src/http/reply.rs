@@ -59,19 +59,21 @@ impl Reply {
         json!({
             "status": self.status.as_u16(),
             "headers": self.selected_headers(),
-            "body": self.value(),
+            "body": self.body_value(),
             "truncated": matches!(self.body, Body::TooLong | Body::Incomplete),
         })
     }
 
     fn selected_headers(&self) -> Map<String, Value> {
-        let shown = |name: &&str| Some(((*name).to_owned(), Value::String(self.header(name)?)));
-        SELECTED_HEADERS.iter().filter_map(shown).collect()
+        let entry = |name: &&str| Some(((*name).to_owned(), Value::String(self.header(name)?)));
+        SELECTED_HEADERS.iter().filter_map(entry).collect()
     }
 
-    fn value(&self) -> Value {
+    fn body_value(&self) -> Value {
         match &self.body {
-            Body::Whole(bytes) if !bytes.is_empty() => value(bytes, self.header("content-type").as_deref()),
+            Body::Whole(bytes) if !bytes.is_empty() => {
+                parse_body(bytes, self.header("content-type").as_deref())
+            }
             Body::Whole(_) | Body::TooLong | Body::Incomplete | Body::Excerpt(_) => Value::Null,
         }
     }
@@ -89,7 +91,7 @@ impl Reply {
 }
 
 /// JSON if the content type says so and it is valid; else a string if it is UTF-8; else size and digest.
-fn value(bytes: &[u8], content_type: Option<&str>) -> Value {
+fn parse_body(bytes: &[u8], content_type: Option<&str>) -> Value {
     if let (true, Ok(value)) = (content_type.is_some_and(is_json), json::parse(bytes)) {
         return value;
     }

@@ -1,10 +1,10 @@
-//! The request of a call: `method`, `url`, `headers`, `body` and `timeout`, checked and with defaults.
+//! The request of a call: `method`, `url`, `headers`, `body`, `timeout` and `idempotency_key`, checked and with defaults.
 //!
 //! The same parser reads a step's `with` and the fields of the proposed action, so only a request that could be
 //! proposed is ever sent.
 
 use domain::effect::ACTION_BYTES_MAX;
-use domain::{Failure, IdempotencyKey, Millis, json};
+use domain::{Digest, Failure, IdempotencyKey, Millis, json};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use url::{Position, Url};
 use crate::fields::{Fields, invalid};
 
 use super::headers::{self, Headers};
+use super::method_override;
 
 /// Proxies and servers commonly accept this much.
 pub(super) const URL_BYTES_MAX: usize = 4 * 1024;
@@ -26,10 +27,10 @@ pub(super) const TIMEOUT_DEFAULT: Millis = Millis::secs(20);
 pub(super) const TIMEOUT_MAX: Millis = Millis::mins(5);
 
 /// Error messages show at most this much of host and path.
-const PLACE_CHARS_MAX: usize = 200;
+const ENDPOINT_CHARS_MAX: usize = 200;
 
-/// The fields of the request. An action has exactly these.
-pub(super) const FIELDS: &[&str] = &["method", "url", "headers", "body", "timeout"];
+/// The fields of the request. An action has no others.
+pub(super) const FIELDS: &[&str] = &["method", "url", "headers", "body", "timeout", "idempotency_key"];
 
 const METHODS: [Method; 6] =
     [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
@@ -41,41 +42,59 @@ pub(super) struct Request {
     pub(super) headers: Headers,
     pub(super) body: Option<Value>,
     pub(super) timeout: Millis,
+    /// The `Idempotency-Key` that the author chose.
+    pub(super) idempotency_key: Option<String>,
 }
 
 impl Request {
     /// Takes the request's fields out of `fields`.
     pub(super) fn take(fields: &mut Fields) -> Result<Self, Failure> {
         let request = Self {
-            method: method(fields.string("method")?)?,
-            url: url(fields.string("url")?)?,
+            method: parse_method(fields.string("method")?)?,
+            url: parse_url(fields.string("url")?)?,
             headers: headers::check(fields.string_map("headers")?)?,
             body: fields.take("body").filter(|body| !body.is_null()),
-            timeout: timeout(fields.duration("timeout")?)?,
+            timeout: parse_timeout(fields.duration("timeout")?)?,
+            idempotency_key: fields.string("idempotency_key")?.map(parse_key).transpose()?,
         };
         request.check_body()?;
+        method_override::check(&request)?;
         Ok(request)
     }
 
     /// The fields of an action.
     pub(super) fn to_fields(&self) -> Value {
-        json!({
+        let mut fields = json!({
             "method": self.method.as_str(),
             "url": self.url.as_str(),
             "headers": self.headers,
             "body": self.body,
             "timeout": self.timeout.to_string(),
-        })
+        });
+        if let Some(key) = &self.idempotency_key {
+            fields["idempotency_key"] = json!(key);
+        }
+        fields
     }
 
-    /// `key` becomes the `Idempotency-Key` header.
+    /// The receipt key of the effect that the author's key names. The runtime computes its own keys, so a key that an
+    /// author chooses must equal none of them.
+    pub(super) fn effect_key(&self) -> Option<IdempotencyKey> {
+        let text = self.idempotency_key.as_ref()?;
+        let host = &self.url[Position::BeforeHost..Position::BeforePath];
+        let digest = Digest::of_parts("countersign/http-key/v1", &[host, text]);
+        IdempotencyKey::new(&format!("http.key:{digest}")).ok()
+    }
+
+    /// The `Idempotency-Key` header is the author's key, or else `key`.
     pub(super) fn build(&self, client: &Client, key: Option<&IdempotencyKey>) -> RequestBuilder {
         let mut builder = client.request(self.method.clone(), self.url.clone());
         for (name, value) in &self.headers {
             builder = builder.header(name, value);
         }
         if let Some(key) = key {
-            builder = builder.header("idempotency-key", key.as_str());
+            builder =
+                builder.header("idempotency-key", self.idempotency_key.as_deref().unwrap_or(key.as_str()));
         }
         let Some(body) = self.body_bytes() else { return builder };
         if !self.headers.contains_key(CONTENT_TYPE.as_str()) {
@@ -98,7 +117,7 @@ impl Request {
 
     /// The body is JSON unless `content-type` says otherwise.
     pub(super) fn is_json(&self) -> bool {
-        self.headers.get("content-type").is_none_or(|of| is_json(of))
+        self.headers.get("content-type").is_none_or(|content_type| is_json(content_type))
     }
 
     /// Host and path. The query is left out because it may contain a secret.
@@ -109,14 +128,14 @@ impl Request {
     /// The values of the query, as they may appear in a reply.
     pub(super) fn query_values(&self) -> Vec<String> {
         let decoded = self.url.query_pairs().map(|(_, value)| value.into_owned());
-        let written = self.url.query().unwrap_or_default().split('&');
-        let written = written.filter_map(|pair| pair.split_once('=')).map(|(_, value)| value.to_owned());
-        decoded.chain(written).collect()
+        let raw = self.url.query().unwrap_or_default().split('&');
+        let raw = raw.filter_map(|pair| pair.split_once('=')).map(|(_, value)| value.to_owned());
+        decoded.chain(raw).collect()
     }
 
     /// Host and path, shortened for error messages.
-    pub(super) fn place(&self) -> String {
-        self.target().chars().take(PLACE_CHARS_MAX).collect()
+    pub(super) fn endpoint(&self) -> String {
+        self.target().chars().take(ENDPOINT_CHARS_MAX).collect()
     }
 
     fn check_body(&self) -> Result<(), Failure> {
@@ -147,14 +166,21 @@ pub(super) fn is_json(content_type: &str) -> bool {
     media == "application/json" || media.ends_with("+json")
 }
 
-fn method(given: Option<String>) -> Result<Method, Failure> {
+fn parse_key(text: String) -> Result<String, Failure> {
+    match IdempotencyKey::new(&text) {
+        Ok(_) => Ok(text),
+        Err(error) => Err(invalid(format!("`idempotency_key`: {error}"))),
+    }
+}
+
+fn parse_method(given: Option<String>) -> Result<Method, Failure> {
     let Some(given) = given else { return Ok(Method::GET) };
     METHODS.into_iter().find(|method| method.as_str() == given).ok_or_else(|| {
         invalid(format!("`method` must be one of {}", METHODS.each_ref().map(Method::as_str).join(", ")))
     })
 }
 
-fn url(given: Option<String>) -> Result<Url, Failure> {
+fn parse_url(given: Option<String>) -> Result<Url, Failure> {
     let given = given.ok_or_else(|| invalid("`url` is missing"))?;
     if given.len() > URL_BYTES_MAX {
         return Err(invalid(format!("`url` has {} bytes; at most {URL_BYTES_MAX} are allowed", given.len())));
@@ -168,7 +194,7 @@ fn url(given: Option<String>) -> Result<Url, Failure> {
     Ok(url)
 }
 
-fn timeout(given: Option<Millis>) -> Result<Millis, Failure> {
+fn parse_timeout(given: Option<Millis>) -> Result<Millis, Failure> {
     match given.unwrap_or(TIMEOUT_DEFAULT) {
         long if long > TIMEOUT_MAX => {
             Err(invalid(format!("`timeout` is {long}; at most {TIMEOUT_MAX} is allowed")))
@@ -180,15 +206,16 @@ fn timeout(given: Option<Millis>) -> Result<Millis, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::key::KEY_BYTES_MAX;
 
-    fn read(with: Value) -> Result<Request, String> {
+    fn parse(with: Value) -> Result<Request, String> {
         let mut fields = Fields::parse(with, FIELDS).map_err(|failure| failure.message)?;
         Request::take(&mut fields).map_err(|failure| failure.message)
     }
 
     #[test]
     fn url_alone_is_a_get_with_defaults() {
-        let request = read(json!({"url": "https://Example.com/a?b=c#d"})).unwrap();
+        let request = parse(json!({"url": "https://Example.com/a?b=c#d"})).unwrap();
         assert_eq!(
             request.to_fields(),
             json!({"method": "GET", "url": "https://example.com/a?b=c", "headers": {}, "body": null, "timeout": "20s"})
@@ -202,15 +229,15 @@ mod tests {
             "method": "PUT", "url": "http://example.com:81/", "headers": {"X-A": "1"}, "body": {"b": [1, null]},
             "timeout": "90s",
         });
-        let request = read(with).unwrap();
-        assert_eq!(read(request.to_fields()), Ok(request));
+        let request = parse(with).unwrap();
+        assert_eq!(parse(request.to_fields()), Ok(request));
     }
 
     #[test]
     fn body_is_json_unless_content_type_differs() {
         let sent = |headers: Value, body: Value| {
             let with = json!({"method": "POST", "url": "http://a/", "headers": headers, "body": body});
-            read(with).map(|request| String::from_utf8(request.body_bytes().unwrap_or_default()).unwrap())
+            parse(with).map(|request| String::from_utf8(request.body_bytes().unwrap_or_default()).unwrap())
         };
         assert_eq!(sent(json!({}), json!({"b": 1, "a": "ü"})).unwrap(), r#"{"a":"ü","b":1}"#);
         assert_eq!(sent(json!({}), json!("plain")).unwrap(), r#""plain""#);
@@ -237,13 +264,22 @@ mod tests {
             json!({"url": format!("http://a/{}", "x".repeat(URL_BYTES_MAX))}),
             json!({"url": "http://a/", "method": "POST", "body": "x".repeat(BODY_BYTES_MAX)}),
         ] {
-            assert!(read(with.clone()).is_err(), "{with}");
+            assert!(parse(with.clone()).is_err(), "{with}");
+        }
+    }
+
+    #[test]
+    fn invalid_key_is_rejected() {
+        for key in ["", "a b", "order#1", "order\n1", "ordér", &"x".repeat(KEY_BYTES_MAX + 1)] {
+            let refused =
+                parse(json!({"method": "POST", "url": "http://a/", "idempotency_key": key})).unwrap_err();
+            assert!(refused.starts_with("`idempotency_key`: "), "{key:?}: {refused}");
         }
     }
 
     #[test]
     fn url_error_does_not_repeat_the_url() {
-        let error = read(json!({"url": "http://a:b?token=hunter2"})).unwrap_err();
+        let error = parse(json!({"url": "http://a:b?token=hunter2"})).unwrap_err();
         assert!(!error.contains("hunter2"), "{error}");
     }
 }

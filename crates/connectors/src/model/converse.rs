@@ -37,9 +37,9 @@ pub(super) struct ProviderClient {
 
 impl ProviderClient {
     async fn send(&self, prompt: &Prompt, until: Instant) -> Result<ModelReply, ApiError> {
-        let answer = self.api.send(self.format.request(prompt), until).await?;
+        let response = self.api.send(self.format.request(prompt), until).await?;
         let host = self.api.host();
-        self.format.parse_reply(&answer.value).ok_or_else(|| {
+        self.format.parse_reply(&response.value).ok_or_else(|| {
             ApiError::Terminal(Failure::new(
                 REPLY_INVALID,
                 format!("the reply from {host} contains no answer"),
@@ -50,18 +50,19 @@ impl ProviderClient {
     /// Asks until the answer is valid, at most [`ANSWERS_MAX`] times.
     async fn converse(&self, prompt: &Prompt, until: Instant) -> Result<ToolResult, ApiError> {
         let mut tokens = Tokens::default();
-        let mut asked = 0;
+        let mut requests = 0;
         loop {
             let sent = self.send(prompt, until).await;
             // The earlier replies were billed.
-            let failed =
-                |error: ApiError| if asked == 0 { error } else { error.charged(self.charge(prompt, tokens)) };
-            let reply = sent.map_err(failed)?;
-            tokens = tokens.and(reply.tokens);
-            asked += 1;
+            let with_charge = |error: ApiError| {
+                if requests == 0 { error } else { error.charged(self.charge(prompt, tokens)) }
+            };
+            let reply = sent.map_err(with_charge)?;
+            tokens = tokens.plus(reply.tokens);
+            requests += 1;
             match output(prompt, &reply) {
                 Ok(output) => return Ok(self.done(prompt, &reply, tokens, output)),
-                Err(failure) if asked == ANSWERS_MAX => {
+                Err(failure) if requests == ANSWERS_MAX => {
                     return Err(ApiError::Terminal(failure).charged(self.charge(prompt, tokens)));
                 }
                 Err(_) => {}
@@ -100,7 +101,7 @@ impl ProviderClient {
 /// An upper bound: an answer that must be JSON may be requested twice.
 fn estimate(prompt: &Prompt) -> Tokens {
     let once = Tokens::estimate(prompt.chars(), prompt.max_tokens);
-    if prompt.json { once.and(once) } else { once }
+    if prompt.json { once.plus(once) } else { once }
 }
 
 fn output(prompt: &Prompt, reply: &ModelReply) -> Result<Value, Failure> {
@@ -157,10 +158,10 @@ impl Tool for Converse {
 
     async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
         let prompt = Prompt::parse(call.action.fields.clone());
-        let asked = match prompt.and_then(|prompt| Ok((self.provider(&prompt)?, prompt))) {
+        let result = match prompt.and_then(|prompt| Ok((self.provider(&prompt)?, prompt))) {
             Ok((provider, prompt)) => provider.converse(&prompt, Instant::now() + call.time_left).await,
             Err(failure) => return ToolOutcome::Terminal(failure),
         };
-        asked.map_or_else(ToolOutcome::from, ToolOutcome::Done)
+        result.map_or_else(ToolOutcome::from, ToolOutcome::Done)
     }
 }

@@ -43,7 +43,7 @@ impl ApiFormat {
 
 fn bedrock_body(prompt: &Prompt) -> Value {
     let mut inference = Map::from_iter([("maxTokens".to_owned(), json!(prompt.max_tokens))]);
-    inference.extend(temperature(prompt));
+    inference.extend(temperature_field(prompt));
     let mut body = json!({
         "messages": [{ "role": "user", "content": [{ "text": prompt.message() }] }],
         "inferenceConfig": inference,
@@ -62,13 +62,13 @@ fn completions_body(prompt: &Prompt) -> Value {
         ("messages".to_owned(), messages),
         ("max_tokens".to_owned(), json!(prompt.max_tokens)),
     ]);
-    body.extend(temperature(prompt));
+    body.extend(temperature_field(prompt));
     Value::Object(body)
 }
 
-fn temperature(prompt: &Prompt) -> Option<(String, Value)> {
-    let degrees: f64 = prompt.temperature.as_ref()?.parse().ok()?;
-    Some(("temperature".to_owned(), json!(degrees)))
+fn temperature_field(prompt: &Prompt) -> Option<(String, Value)> {
+    let temperature: f64 = prompt.temperature.as_ref()?.parse().ok()?;
+    Some(("temperature".to_owned(), json!(temperature)))
 }
 
 fn parse_bedrock(reply: &Value) -> Option<ModelReply> {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 /// Providers publish prices per million tokens.
-const PER: u64 = 1_000_000;
+const PRICED_TOKENS: u64 = 1_000_000;
 
 /// A rough average, used for estimates only.
 const CHARS_PER_TOKEN: usize = 4;
@@ -25,7 +25,7 @@ impl Tokens {
         Self { input: u64::try_from(chars.div_ceil(CHARS_PER_TOKEN)).unwrap_or(u64::MAX), output: max_tokens }
     }
 
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(super) fn plus(self, other: Self) -> Self {
         Self {
             input: self.input.saturating_add(other.input),
             output: self.output.saturating_add(other.output),
@@ -37,7 +37,7 @@ impl Tokens {
         let price = prices.get(model)?;
         let input = self.input.saturating_mul(price.input_microusd);
         let output = self.output.saturating_mul(price.output_microusd);
-        Some(input.saturating_add(output).div_ceil(PER))
+        Some(input.saturating_add(output).div_ceil(PRICED_TOKENS))
     }
 }
 

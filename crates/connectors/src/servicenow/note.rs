@@ -35,7 +35,7 @@ struct Note {
 impl Note {
     fn parse(with: Value) -> Result<Self, Failure> {
         let mut fields = Fields::parse(with, &["table", "sys_id", "text"])?;
-        // The text of an action ends with the mark, which needs the extra room.
+        // The text of an action ends with the mark, which needs the extra bytes.
         Ok(Self {
             record: Record::take(&mut fields)?,
             text: fields.required_text("text", TEXT_BYTES_MAX + 64)?,
@@ -68,7 +68,7 @@ impl MarkedPost for WorkNote {
     async fn post(&self, call: &ToolCall<'_>, until: Instant) -> Result<ToolResult, ApiError> {
         let note = Note::parse(call.action.fields.clone()).map_err(ApiError::Terminal)?;
         let request = ApiRequest::patch(&note.record.path(), json!({ "work_notes": note.text }));
-        self.0.send(request.with("sysparm_fields", "sys_id"), until).await?;
+        self.0.send(request.with_query("sysparm_fields", "sys_id"), until).await?;
         Ok(note.done("written"))
     }
 
@@ -77,12 +77,12 @@ impl MarkedPost for WorkNote {
         let mark = mark(&call.action.key);
         let query = format!("element_id={}^element=work_notes^valueLIKE{mark}", note.record.sys_id);
         let request = ApiRequest::get(&["api", "now", "table", "sys_journal_field"])
-            .with("sysparm_query", query)
-            .with("sysparm_fields", "value")
-            .with("sysparm_limit", "1");
-        let answer = self.0.send(request, until).await?;
+            .with_query("sysparm_query", query)
+            .with_query("sysparm_fields", "value")
+            .with_query("sysparm_limit", "1");
+        let response = self.0.send(request, until).await?;
         // An instance that ignores the query may return any entry.
-        let value = answer.value["result"][0]["value"].as_str();
+        let value = response.value["result"][0]["value"].as_str();
         Ok(value.filter(|value| value.contains(&mark)).map(|_| note.done("an earlier attempt had done it")))
     }
 }
@@ -95,6 +95,10 @@ impl Tool for WorkNote {
 
     fn effect_class(&self, _: &Value) -> Option<EffectClass> {
         Some(EffectClass::Opaque)
+    }
+
+    fn observes(&self) -> bool {
+        true
     }
 
     /// Checks that the record exists before approvers are asked.

@@ -40,13 +40,13 @@ impl Record {
     /// Reads the columns in `names`; all columns if it is empty.
     pub(super) async fn read(&self, api: &Api, names: &[&str], until: Instant) -> Result<Columns, ApiError> {
         let mut request = ApiRequest::get(&self.path())
-            .with("sysparm_display_value", "false")
-            .with("sysparm_exclude_reference_link", "true");
+            .with_query("sysparm_display_value", "false")
+            .with_query("sysparm_exclude_reference_link", "true");
         if !names.is_empty() {
-            request = request.with("sysparm_fields", names.join(","));
+            request = request.with_query("sysparm_fields", names.join(","));
         }
-        let mut answer = api.send(request, until).await?;
-        match answer.value["result"].take() {
+        let mut response = api.send(request, until).await?;
+        match response.value["result"].take() {
             Value::Object(columns) => Ok(columns),
             _ => Err(ApiError::Terminal(Failure::new(
                 REPLY_INVALID,

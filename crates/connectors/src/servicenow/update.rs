@@ -55,15 +55,15 @@ struct DesiredState {
 }
 
 impl Kind {
-    fn desired(self, with: Value) -> Result<DesiredState, Failure> {
+    fn parse(self, with: Value) -> Result<DesiredState, Failure> {
         match self {
-            Self::Update => update(with),
-            Self::Assign => assign(with),
+            Self::Update => parse_update(with),
+            Self::Assign => parse_assign(with),
         }
     }
 }
 
-fn update(with: Value) -> Result<DesiredState, Failure> {
+fn parse_update(with: Value) -> Result<DesiredState, Failure> {
     let mut fields = Fields::parse(with, &["table", "sys_id", "fields", "expected"])?;
     let record = Record::take(&mut fields)?;
     let expected = match fields.take("expected") {
@@ -87,11 +87,11 @@ fn update(with: Value) -> Result<DesiredState, Failure> {
     }
 }
 
-fn assign(with: Value) -> Result<DesiredState, Failure> {
-    const TO: [&str; 2] = ["assignment_group", "assigned_to"];
-    let mut fields = Fields::parse(with, &["table", "sys_id", TO[0], TO[1]])?;
+fn parse_assign(with: Value) -> Result<DesiredState, Failure> {
+    const COLUMNS: [&str; 2] = ["assignment_group", "assigned_to"];
+    let mut fields = Fields::parse(with, &["table", "sys_id", COLUMNS[0], COLUMNS[1]])?;
     let record = Record::take(&mut fields)?;
-    let given = TO.into_iter().filter_map(|name| Some((name.to_owned(), fields.take(name)?)));
+    let given = COLUMNS.into_iter().filter_map(|name| Some((name.to_owned(), fields.take(name)?)));
     let values: Values = given.map(desired_value).collect::<Result<_, _>>()?;
     if values.is_empty() {
         return Err(invalid("`assignment_group` or `assigned_to` is required"));
@@ -195,7 +195,7 @@ impl Proposed {
         let mut fields = action.fields.clone();
         let expected = fields.as_object_mut().and_then(|fields| fields.remove("expected_mod_count"));
         let expected = expected.and_then(|count| count.as_u64()).ok_or_else(|| tool::not_observed(action))?;
-        Ok(Self { desired: update(fields)?, expected })
+        Ok(Self { desired: parse_update(fields)?, expected })
     }
 }
 
@@ -247,11 +247,11 @@ impl Change {
         let changed = action.changes.iter().map(|change| (change.field.clone(), change.after.clone()));
         let names: Vec<&str> = desired.values.keys().map(String::as_str).chain([MOD_COUNT]).collect();
         let request = ApiRequest::patch(&desired.record.path(), changed.collect())
-            .with("sysparm_query", format!("{MOD_COUNT}={expected}"))
-            .with("sysparm_fields", names.join(","))
-            .with("sysparm_exclude_reference_link", "true");
+            .with_query("sysparm_query", format!("{MOD_COUNT}={expected}"))
+            .with_query("sysparm_fields", names.join(","))
+            .with_query("sysparm_exclude_reference_link", "true");
         match self.api.send(request, until).await {
-            Ok(answer) => written(action, desired, expected, &answer.value["result"]),
+            Ok(response) => check_written(action, desired, expected, &response.value["result"]),
             Err(error) if error.failure().code == CONFLICT => {
                 ToolOutcome::Terminal(conflict(&desired.record))
             }
@@ -262,7 +262,7 @@ impl Change {
 
 /// Compares the record after a write. An instance silently ignores fields that the user may not write, and its rules
 /// may set other values.
-fn written(action: &Action, desired: &DesiredState, expected: u64, result: &Value) -> ToolOutcome {
+fn check_written(action: &Action, desired: &DesiredState, expected: u64, result: &Value) -> ToolOutcome {
     let current = result.as_object().and_then(|columns| CurrentState::parse(columns, &desired.values).ok());
     let Some(current) = current else { return ToolOutcome::Done(done(action, desired, "written")) };
     if current.mod_count == expected {
@@ -320,9 +320,13 @@ impl Tool for Change {
         Some(EffectClass::CompareAndSet)
     }
 
+    fn observes(&self) -> bool {
+        true
+    }
+
     async fn observe(&self, request: &ProposalRequest<'_>) -> Observed {
         // `propose` reports invalid fields.
-        let Ok(desired) = self.kind.desired(request.fields.clone()) else { return Observed::NotNeeded };
+        let Ok(desired) = self.kind.parse(request.fields.clone()) else { return Observed::NotNeeded };
         let until = self.api.deadline();
         match CurrentState::read(&self.api, &desired.record, &desired.values, until).await {
             Ok(current) => Observed::Found(current.to_observed()),
@@ -331,7 +335,7 @@ impl Tool for Change {
     }
 
     fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let desired = self.kind.desired(request.fields)?;
+        let desired = self.kind.parse(request.fields)?;
         let current = request.observed.and_then(CurrentState::from_observed);
         if let Some(current) = &current {
             check_expected(&desired, current)?;

@@ -36,7 +36,7 @@ struct ServerState {
 
 impl ServerState {
     /// Processes `request` as an endpoint of its class would, and returns the status.
-    fn take(&mut self, request: &StubRequest) -> u16 {
+    fn process(&mut self, request: &StubRequest) -> u16 {
         let key = request.header("idempotency-key").unwrap_or_default().to_owned();
         match request.line().split(' ').nth(1) {
             Some("/search") => return 200,
@@ -63,7 +63,7 @@ fn serve(state: &mut ServerState, fault: FirstRequest, request: &StubRequest) ->
     if fault == FirstRequest::Rejected && state.requests == 1 {
         return StubReply::new(429, "", "ok");
     }
-    let status = state.take(request);
+    let status = state.process(request);
     let lost = fault == FirstRequest::ReplyLost && state.requests == 1;
     if lost { StubReply::none() } else { StubReply::new(status, "", "ok") }
 }

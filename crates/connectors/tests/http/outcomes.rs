@@ -55,7 +55,7 @@ fn text(failure: &Failure) -> String {
     format!("{}: {}", failure.code, failure.message)
 }
 
-async fn after(server: &HttpStub, effect: &str) -> &'static str {
+async fn outcome_kind(server: &HttpStub, effect: &str) -> &'static str {
     classify(&call(server, effect).await).0
 }
 
@@ -65,37 +65,37 @@ fn answering(status: u16) -> HttpStub {
 
 #[tokio::test]
 async fn status_and_class_decide_the_outcome() {
-    let (sure, unsure) = ("did not happen", "may have happened");
+    let (did_not_happen, may_have_happened) = ("did not happen", "may have happened");
     let table = [
         (200, ["done"; 4]),
         (201, ["done"; 4]),
         (204, ["done"; 4]),
-        (302, ["terminal", unsure, unsure, unsure]),
-        (303, ["terminal", unsure, unsure, unsure]),
-        (304, ["done", unsure, unsure, unsure]),
+        (302, ["terminal", may_have_happened, may_have_happened, may_have_happened]),
+        (303, ["terminal", may_have_happened, may_have_happened, may_have_happened]),
+        (304, ["done", may_have_happened, may_have_happened, may_have_happened]),
         (307, ["terminal"; 4]),
         (308, ["terminal"; 4]),
         (400, ["terminal"; 4]),
         (401, ["terminal"; 4]),
         (404, ["terminal"; 4]),
-        (408, [sure, unsure, unsure, unsure]),
-        (409, ["terminal", unsure, "terminal", "terminal"]),
+        (408, [did_not_happen, may_have_happened, may_have_happened, may_have_happened]),
+        (409, ["terminal", may_have_happened, "terminal", "terminal"]),
         (412, ["terminal"; 4]),
         (422, ["terminal"; 4]),
-        (425, [sure; 4]),
-        (429, [sure; 4]),
-        (500, [sure, unsure, unsure, unsure]),
-        (501, [sure, unsure, unsure, unsure]),
-        (503, [sure, unsure, unsure, unsure]),
-        (504, [sure, unsure, unsure, unsure]),
-        (799, [sure, unsure, unsure, unsure]),
+        (425, [did_not_happen; 4]),
+        (429, [did_not_happen; 4]),
+        (500, [did_not_happen, may_have_happened, may_have_happened, may_have_happened]),
+        (501, [did_not_happen, may_have_happened, may_have_happened, may_have_happened]),
+        (503, [did_not_happen, may_have_happened, may_have_happened, may_have_happened]),
+        (504, [did_not_happen, may_have_happened, may_have_happened, may_have_happened]),
+        (799, [did_not_happen, may_have_happened, may_have_happened, may_have_happened]),
     ];
     for (status, expected) in table {
         let server = answering(status);
         for (effect, expected) in
             ["read_only", "native_key", "compare_and_set", "opaque"].into_iter().zip(expected)
         {
-            assert_eq!(after(&server, effect).await, expected, "{status} for {effect}");
+            assert_eq!(outcome_kind(&server, effect).await, expected, "{status} for {effect}");
         }
     }
 }
@@ -120,23 +120,23 @@ async fn after_open_attempt_only_success_is_certain() {
 async fn request_without_reply_may_have_acted() {
     for effect in ["native_key", "compare_and_set", "opaque"] {
         let closing = HttpStub::answering(StubReply::none());
-        assert_eq!(after(&closing, effect).await, "may have happened");
+        assert_eq!(outcome_kind(&closing, effect).await, "may have happened");
         let resetting = HttpStub::answering(StubReply::none().then(StubEnding::Reset));
-        assert_eq!(after(&resetting, effect).await, "may have happened");
+        assert_eq!(outcome_kind(&resetting, effect).await, "may have happened");
         let stalling = HttpStub::answering(StubReply::none().then(StubEnding::Stall));
         assert_eq!(classify(&call_briefly(&stalling, effect).await).0, "may have happened");
-        let flooding = HttpStub::answering(StubReply::none().then(pour()));
-        assert_eq!(after(&flooding, effect).await, "may have happened");
+        let flooding = HttpStub::answering(StubReply::none().then(endless_body()));
+        assert_eq!(outcome_kind(&flooding, effect).await, "may have happened");
     }
 }
 
 #[tokio::test]
 async fn refused_connection_sends_nothing() {
-    let gone = HttpStub::refusing();
-    let (outcome, text) = classify(&call(&gone, "opaque").await);
+    let refusing = HttpStub::refusing();
+    let (outcome, text) = classify(&call(&refusing, "opaque").await);
     assert_eq!(outcome, "did not happen", "{text}");
     assert!(text.contains("Connection refused"), "{text}");
-    let again = attempt(tool(), &action(&gone, "opaque"), Duration::from_mins(1), true).await;
+    let again = attempt(tool(), &action(&refusing, "opaque"), Duration::from_mins(1), true).await;
     assert_eq!(classify(&again).0, "may have happened", "an earlier attempt may still have acted");
 }
 
@@ -186,14 +186,14 @@ fn replies_with_success_head(ending: StubEnding) -> HttpStub {
 }
 
 /// Sends as much as the client reads.
-fn pour() -> StubEnding {
+fn endless_body() -> StubEnding {
     StubEnding::Repeat(".".repeat(16_384), Duration::ZERO)
 }
 
 #[tokio::test]
 async fn incomplete_reply_is_retried_where_safe() {
-    let drip = StubEnding::Repeat(".".to_owned(), Duration::from_millis(10));
-    for ending in [drip, StubEnding::Close] {
+    let slow_body = StubEnding::Repeat(".".to_owned(), Duration::from_millis(10));
+    for ending in [slow_body, StubEnding::Close] {
         let server = replies_with_success_head(ending);
         assert_eq!(classify(&call_briefly(&server, "read_only").await).0, "did not happen");
         assert_eq!(classify(&call_briefly(&server, "native_key").await).0, "may have happened");
@@ -207,7 +207,7 @@ async fn incomplete_reply_is_retried_where_safe() {
 
 #[tokio::test]
 async fn endless_reply_is_truncated() {
-    let server = replies_with_success_head(pour());
+    let server = replies_with_success_head(endless_body());
     let (outcome, text) = classify(&call(&server, "read_only").await);
     assert_eq!(outcome, "terminal");
     assert!(text.starts_with("HTTP_REPLY_TOO_LARGE"), "{text}");
@@ -275,7 +275,7 @@ etag: \"v2\"
 #[tokio::test]
 async fn request_without_effect_has_no_key() {
     let server = answering(200);
-    assert_eq!(after(&server, "read_only").await, "done");
+    assert_eq!(outcome_kind(&server, "read_only").await, "done");
     assert_eq!(server.requests()[0].header("idempotency-key"), None);
 }
 

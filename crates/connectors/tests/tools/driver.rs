@@ -18,6 +18,10 @@ pub(crate) fn step() -> StepId {
     StepId::new("step").unwrap()
 }
 
+async fn observe(tool: &dyn Tool, request: &ProposalRequest<'_>) -> Observed {
+    if tool.observes() { tool.observe(request).await } else { Observed::NotNeeded }
+}
+
 /// Observes, then proposes from the observed state.
 pub(crate) async fn propose_in(
     run: &RunKey,
@@ -34,7 +38,7 @@ pub(crate) async fn propose_in(
         fields: with.clone(),
         observed,
     };
-    let observed = match tool.observe(&request(None)).await {
+    let observed = match observe(tool, &request(None)).await {
         Observed::NotNeeded => None,
         Observed::Found(found) => Some(found),
         Observed::Retryable { failure, .. } | Observed::Terminal(failure) => return Err(failure),

@@ -14,7 +14,7 @@ use store::Store;
 use super::interaction::accepted;
 use super::start::describe;
 use super::start::{self, NotStarted, StartRequest, start};
-use super::{SlackInstallation, UNAVAILABLE, in_time, unsigned};
+use super::{SlackInstallation, UNAVAILABLE, unsigned, with_time_limit};
 use crate::response;
 
 /// How many approvals a reply lists.
@@ -45,14 +45,14 @@ pub async fn command<S: Store>(
         tracing::warn!(event = "slack_request_invalid", tenant = %installation.tenant, "invalid Slack command");
         return response::text(StatusCode::BAD_REQUEST, "invalid command");
     };
-    match in_time(Box::pin(reply(engine, installation, &slash))).await {
+    match with_time_limit(Box::pin(authorize_and_run(engine, installation, &slash))).await {
         Some(Ok(text)) => ephemeral(&text),
         Some(Err(error)) => unavailable(&error),
         None => ephemeral(&outcome_unknown(installation, &slash)),
     }
 }
 
-async fn reply<S: Store>(
+async fn authorize_and_run<S: Store>(
     engine: &Engine<S>,
     installation: &SlackInstallation,
     slash: &SlashCommand,
@@ -61,13 +61,13 @@ async fn reply<S: Store>(
     match tenant.slack_person(&slash.team, &slash.user) {
         None => Ok(UnknownSlackUser::UnknownUser.to_string()),
         Some(person) => match require_role(&tenant, person, Role::Viewer) {
-            Ok(()) => answer(engine, installation, slash, person, &tenant).await,
+            Ok(()) => run_command(engine, installation, slash, person, &tenant).await,
             Err(error) => Ok(error.to_string()),
         },
     }
 }
 
-async fn answer<S: Store>(
+async fn run_command<S: Store>(
     engine: &Engine<S>,
     installation: &SlackInstallation,
     slash: &SlashCommand,
@@ -89,14 +89,14 @@ async fn answer<S: Store>(
     match &*words {
         ["approvals"] => {
             let open = handle.open_approvals(None, LISTED_MAX).await?;
-            Ok(list(&open.approvals))
+            Ok(approval_list(&open.approvals))
         }
         ["run", run] => {
             let Ok(run) = RunId::new(run) else { return Ok(NO_RUN.to_owned()) };
             match handle.record(&run).await {
                 Ok(run) => Ok(run_status(&run)),
                 Err(EngineError::NoRun { .. }) => Ok(NO_RUN.to_owned()),
-                // The inbox entry that was to start it has not.
+                // Its inbox entry has not started it.
                 Err(EngineError::NotStarted { run, status }) => Ok(describe(&run.run, &status)),
                 Err(error) => Err(error),
             }
@@ -113,15 +113,15 @@ fn parse_start(text: &str) -> Option<(&str, &str)> {
     Some((workflow, &named[workflow.len()..]))
 }
 
-fn list(approvals: &[Approval]) -> String {
+fn approval_list(approvals: &[Approval]) -> String {
     if approvals.is_empty() {
         return "No pending approvals.".to_owned();
     }
-    let lines: Vec<String> = approvals.iter().map(line).collect();
+    let lines: Vec<String> = approvals.iter().map(approval_line).collect();
     lines.join("\n")
 }
 
-fn line(approval: &Approval) -> String {
+fn approval_line(approval: &Approval) -> String {
     let subject = match &approval.subject {
         Subject::Question { message } => message.clone(),
         Subject::Action { action, .. } => format!("{} on {}", action.tool, action.target),

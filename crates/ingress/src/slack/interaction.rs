@@ -13,8 +13,8 @@ use engine::{Engine, EngineError, VoteRequest};
 use http::{Request, Response, StatusCode};
 use store::Store;
 
-use super::{SlackInstallation, in_time, shortcut, unsigned};
-use crate::response::{self, only};
+use super::{SlackInstallation, shortcut, unsigned, with_time_limit};
+use crate::response::{self, single_header};
 
 /// How long a call to Slack may take, after the time for the engine (`ENGINE_WITHIN`).
 const SLACK_CALL_WITHIN: Duration = Duration::from_millis(1_200);
@@ -32,7 +32,7 @@ pub async fn interaction<S: Store>(
     if !installation.is_signed(request, engine.now()) {
         return unsigned();
     }
-    let signature = only(request.headers(), signature::SIGNATURE_HEADER).unwrap_or_default();
+    let signature = single_header(request.headers(), signature::SIGNATURE_HEADER).unwrap_or_default();
     if installation.is_repeated(signature::replay_key(request.body(), signature)) {
         return response::text(StatusCode::CONFLICT, "duplicate request");
     }
@@ -43,21 +43,21 @@ pub async fn interaction<S: Store>(
             response::text(StatusCode::BAD_REQUEST, "invalid interaction")
         }
         Ok(Interaction::RejectPressed(click)) => {
-            within(installation.slack.open_reject_modal(&click)).await;
+            call_slack(installation.slack.open_reject_modal(&click)).await;
             accepted()
         }
         Ok(Interaction::ShortcutUsed(shortcut)) => {
             let view = shortcut::modal(engine, installation, &shortcut).await;
-            within(installation.slack.open_modal(&shortcut, &view)).await;
+            call_slack(installation.slack.open_modal(&shortcut, &view)).await;
             accepted()
         }
         Ok(Interaction::StartSubmitted(form)) => shortcut::submit(engine, installation, &form).await,
         Ok(Interaction::Decision(click)) => {
-            let text = in_time(Box::pin(answer(engine, installation, &click))).await;
+            let text = with_time_limit(Box::pin(record_decision(engine, installation, &click))).await;
             match (text.unwrap_or_else(|| Some(OUTCOME_UNKNOWN.to_owned())), &click.response_url) {
                 (None, _) => accepted(),
                 (Some(text), Some(_)) => {
-                    within(installation.slack.reply_privately(&click, &text)).await;
+                    call_slack(installation.slack.reply_privately(&click, &text)).await;
                     accepted()
                 }
                 // A modal has no response URL: it stays open and shows the text.
@@ -73,7 +73,7 @@ pub(super) fn accepted() -> Response<String> {
 }
 
 /// Passes the decision to the engine. Returns the text for the user if the decision does not count.
-async fn answer<S: Store>(
+async fn record_decision<S: Store>(
     engine: &Engine<S>,
     installation: &SlackInstallation,
     click: &Click,
@@ -105,7 +105,7 @@ async fn answer<S: Store>(
         reason: click.reason.clone(),
         through: click.through(),
     };
-    Box::pin(engine.governance().answer_on(&approval.run, &tenant, reply))
+    Box::pin(engine.governance().record_vote_on(&approval.run, &tenant, reply))
         .await
         .err()
         .map(|error| error_text(&error))
@@ -125,7 +125,7 @@ fn error_text(error: &EngineError) -> String {
 }
 
 /// Calls Slack with a time limit. The call is best effort and must not delay the response to Slack.
-pub(super) async fn within(call: impl Future<Output = Result<(), ::slack::SlackError>>) {
+pub(super) async fn call_slack(call: impl Future<Output = Result<(), ::slack::SlackError>>) {
     match tokio::time::timeout(SLACK_CALL_WITHIN, call).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {

@@ -19,7 +19,7 @@ use http::{Request, Response, StatusCode};
 use parking_lot::Mutex;
 use store::Store;
 
-use crate::response::{self, only};
+use crate::response::{self, single_header};
 pub use command::command;
 pub use interaction::interaction;
 
@@ -50,12 +50,12 @@ impl SlackInstallation {
 
     /// Whether Slack signed the request for this tenant.
     fn is_signed(&self, request: &Request<Bytes>, now: Timestamp) -> bool {
-        let timestamp = only(request.headers(), signature::TIMESTAMP_HEADER);
-        let signature = only(request.headers(), signature::SIGNATURE_HEADER);
+        let timestamp = single_header(request.headers(), signature::TIMESTAMP_HEADER);
+        let signature = single_header(request.headers(), signature::SIGNATURE_HEADER);
         let verified = signature::verify(&self.secrets, timestamp, signature, request.body(), now);
         if let Err(error) = &verified {
             self.count_refused("unauthenticated");
-            tracing::warn!(event = "slack_rejected", tenant = %self.tenant, %error, "Slack request not authenticated");
+            tracing::warn!(event = "slack_unauthenticated", tenant = %self.tenant, %error, "Slack request not authenticated");
         }
         verified.is_ok()
     }
@@ -84,14 +84,19 @@ pub struct SlackInstallations(BTreeMap<TenantId, SlackInstallation>);
 
 impl SlackInstallations {
     /// The installation of the tenant in the path.
-    fn of(&self, tenant: &str) -> Option<&SlackInstallation> {
+    fn get(&self, tenant: &str) -> Option<&SlackInstallation> {
         self.0.get(&tenant.parse::<TenantId>().ok()?)
     }
 }
 
 impl FromIterator<SlackInstallation> for SlackInstallations {
     fn from_iter<I: IntoIterator<Item = SlackInstallation>>(installations: I) -> Self {
-        Self(installations.into_iter().map(|one| (one.tenant.clone(), one)).collect())
+        Self(
+            installations
+                .into_iter()
+                .map(|installation| (installation.tenant.clone(), installation))
+                .collect(),
+        )
     }
 }
 
@@ -104,7 +109,7 @@ pub async fn handle<S: Store>(
 ) -> Response<String> {
     let segments: Vec<&str> = request.uri().path().split('/').collect();
     let [.., "slack", route, tenant] = &*segments else { return unsigned() };
-    match (*route, installations.of(tenant)) {
+    match (*route, installations.get(tenant)) {
         ("interactions", Some(installation)) => Box::pin(interaction(engine, installation, request)).await,
         ("commands", Some(installation)) => command(engine, installation, request).await,
         // An unknown tenant gets the same response as an invalid signature.
@@ -120,7 +125,7 @@ pub async fn handle<S: Store>(
 /// The call is then dropped, as if the process had died. Every command survives that: a commit is applied or not, and the
 /// sweep sends its outstanding messages; a start has sent a message in advance. Retrying is safe: an approval is decided
 /// once, and a modal that is submitted again is the same request.
-async fn in_time<T>(call: impl Future<Output = T>) -> Option<T> {
+async fn with_time_limit<T>(call: impl Future<Output = T>) -> Option<T> {
     let result = tokio::time::timeout(ENGINE_WITHIN, call).await.ok();
     if result.is_none() {
         tracing::warn!(event = "slack_timeout", timeout = ?ENGINE_WITHIN, "engine did not answer in time for Slack");

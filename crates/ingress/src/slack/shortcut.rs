@@ -11,9 +11,9 @@ use http::{Response, StatusCode};
 use serde_json::Value;
 use store::Store;
 
-use super::interaction::{accepted, within};
+use super::interaction::{accepted, call_slack};
 use super::start::{NotStarted, StartRequest, start};
-use super::{SlackInstallation, UNAVAILABLE, in_time};
+use super::{SlackInstallation, UNAVAILABLE, with_time_limit};
 use crate::response;
 
 /// A modal is one request, so submitting it again is safe.
@@ -26,9 +26,9 @@ pub(super) async fn modal<S: Store>(
     installation: &SlackInstallation,
     shortcut: &Shortcut,
 ) -> Value {
-    match in_time(Box::pin(workflows(engine, installation, shortcut))).await {
+    match with_time_limit(Box::pin(workflows(engine, installation, shortcut))).await {
         Some(Ok(workflows)) => start_modal::render(&workflows, shortcut.message.as_ref()),
-        Some(Err(NotStarted::Failed(error))) => start_modal::notice(&failed(error)),
+        Some(Err(NotStarted::Failed(error))) => start_modal::notice(&failure_text(error)),
         Some(Err(error)) => start_modal::notice(&error.to_string()),
         None => start_modal::notice(UNAVAILABLE),
     }
@@ -55,17 +55,17 @@ pub(super) async fn submit<S: Store>(
     installation: &SlackInstallation,
     form: &StartSubmission,
 ) -> Response<String> {
-    match in_time(Box::pin(start_for(engine, installation, form))).await {
-        None => refused(WORKFLOW_BLOCK, OUTCOME_UNKNOWN),
+    match with_time_limit(Box::pin(start_from_form(engine, installation, form))).await {
+        None => field_error(WORKFLOW_BLOCK, OUTCOME_UNKNOWN),
         Some(Ok(text)) => {
-            within(installation.slack.send_direct_message(&form.user, &text)).await;
+            call_slack(installation.slack.send_direct_message(&form.user, &text)).await;
             accepted()
         }
         Some(Err(error)) => error_response(error),
     }
 }
 
-async fn start_for<S: Store>(
+async fn start_from_form<S: Store>(
     engine: &Engine<S>,
     installation: &SlackInstallation,
     form: &StartSubmission,
@@ -88,15 +88,15 @@ fn error_response(error: NotStarted) -> Response<String> {
         | NotStarted::Role(_)
         | NotStarted::Failed(_) => WORKFLOW_BLOCK,
     };
-    let text = if let NotStarted::Failed(error) = error { failed(error) } else { error.to_string() };
-    refused(block, &text)
+    let text = if let NotStarted::Failed(error) = error { failure_text(error) } else { error.to_string() };
+    field_error(block, &text)
 }
 
-fn refused(block: &str, text: &str) -> Response<String> {
+fn field_error(block: &str, text: &str) -> Response<String> {
     response::json_text(StatusCode::OK, start_modal::field_error(block, text))
 }
 
-fn failed(error: EngineError) -> String {
+fn failure_text(error: EngineError) -> String {
     tracing::warn!(event = "slack_shortcut_failed", error = %engine::error_chain(&error), "Slack shortcut failed");
     NotStarted::Failed(error).to_string()
 }

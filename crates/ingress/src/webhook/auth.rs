@@ -32,7 +32,7 @@ pub enum InvalidWebhookAuth {
     )]
     Scheme { tenant: TenantId, source_name: Source },
     #[error("source {source_name} of tenant {tenant} is listed twice: remove one of the entries")]
-    Twice { tenant: TenantId, source_name: Source },
+    DuplicateSource { tenant: TenantId, source_name: Source },
 }
 
 /// The authenticated sender of a request.
@@ -88,7 +88,7 @@ impl WebhookAuth {
             return Err(InvalidWebhookAuth::Scheme { tenant, source_name: source });
         }
         if self.schemes.contains_key(&(tenant.clone(), source)) {
-            return Err(InvalidWebhookAuth::Twice { tenant, source_name: source });
+            return Err(InvalidWebhookAuth::DuplicateSource { tenant, source_name: source });
         }
         self.schemes.insert((tenant, source), scheme);
         Ok(self)
@@ -120,12 +120,12 @@ impl WebhookAuth {
             }
             (Some((_, (tenant, source))), Err(error)) => {
                 metrics::delivery_refused(Some(&tenant), source.as_str(), UNAUTHENTICATED);
-                tracing::warn!(event = "webhook_rejected", %tenant, %source, %error, "webhook not authenticated");
+                tracing::warn!(event = "webhook_unauthenticated", %tenant, %source, %error, "webhook not authenticated");
                 None
             }
             (None, _) => {
                 metrics::delivery_refused(None, UNKNOWN_SOURCE, UNAUTHENTICATED);
-                tracing::warn!(event = "webhook_rejected", "webhook for an unknown tenant or source");
+                tracing::warn!(event = "webhook_unauthenticated", "webhook for an unknown tenant or source");
                 None
             }
         }

@@ -20,7 +20,7 @@ use serde_json::json;
 use store::{Store, trace};
 use tokio::time::timeout;
 
-use crate::response::{json, only, problem};
+use crate::response::{json, problem, single_header};
 use auth::Sender;
 pub use auth::{InvalidWebhookAuth, WebhookAuth};
 use refused::RefusedDelivery;
@@ -59,7 +59,7 @@ pub async fn deliver<S: Store>(
 
 /// The sender's trace context, if it sends a valid one.
 fn trace_parent(request: &Request<Bytes>) -> Option<TraceContext> {
-    only(request.headers(), TraceContext::HEADER)?.parse().ok()
+    single_header(request.headers(), TraceContext::HEADER)?.parse().ok()
 }
 
 /// The response to every request that is not authenticated, for any reason.
@@ -70,14 +70,14 @@ pub fn unauthenticated() -> Response<String> {
 /// Records and answers a delivery to `path` that is too large to authenticate. The log names the tenant and the source if
 /// both are configured.
 pub fn too_large(auth: &WebhookAuth, path: &str) -> Response<String> {
-    match address(path).and_then(|(source, tenant)| auth.configured(tenant, source)) {
+    match source_and_tenant(path).and_then(|(source, tenant)| auth.configured(tenant, source)) {
         Some((tenant, source)) => RefusedDelivery::TooLarge.record(&tenant, source),
         None => RefusedDelivery::TooLarge.response(),
     }
 }
 
 /// The source and the tenant in a path.
-fn address(path: &str) -> Option<(&str, &str)> {
+fn source_and_tenant(path: &str) -> Option<(&str, &str)> {
     let segments: Vec<&str> = path.split('/').collect();
     let [.., "webhook", source, tenant] = &*segments else { return None };
     Some((source, tenant))
@@ -94,7 +94,7 @@ fn read_event<S: Store>(
     if body.len() > BODY_BYTES_MAX {
         return Err(too_large(auth, path));
     }
-    let Some((source, tenant)) = address(path) else { return Err(unauthenticated()) };
+    let Some((source, tenant)) = source_and_tenant(path) else { return Err(unauthenticated()) };
     let sender = auth.authenticate(tenant, source, headers, body, engine.now());
     let sender = sender.ok_or_else(unauthenticated)?;
     let (tenant, source) = (sender.tenant.clone(), sender.source);
@@ -114,7 +114,7 @@ fn parse_event(
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let kind = only(headers, CONTENT_TYPE.as_str()).and_then(|kind| kind.split(';').next());
+    let kind = single_header(headers, CONTENT_TYPE.as_str()).and_then(|kind| kind.split(';').next());
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::auth::Sender;
-use crate::response::only;
+use crate::response::single_header;
 
 /// The limit for the name of a table or of an event; the trigger of a workflow has the same limit.
 const WORD_BYTES_MAX: usize = 80;
@@ -64,8 +64,10 @@ fn servicenow(sender: Sender, body: Value) -> Result<InboundEvent, InvalidEvent>
     let sys_id = word(sys_id, ID_BYTES_MAX).ok_or(InvalidEvent::Field("record.sys_id"))?;
     // The last part of the key identifies the version of the record.
     let version = match (record.get("sys_mod_count"), record.get("sys_updated_on")) {
-        (Some(count), _) => whole(count).ok_or(InvalidEvent::Field("record.sys_mod_count"))?.to_string(),
-        (None, Some(Value::String(time))) => hashed("updated-on", time),
+        (Some(count), _) => {
+            whole_number(count).ok_or(InvalidEvent::Field("record.sys_mod_count"))?.to_string()
+        }
+        (None, Some(Value::String(time))) => hash_part("updated-on", time),
         (None, Some(_)) => return Err(InvalidEvent::Field("record.sys_updated_on")),
         (None, None) => json::digest("countersign/delivered-body/v1", &body).to_string(),
     };
@@ -83,7 +85,8 @@ fn github(
     headers: &HeaderMap,
     body: &Value,
 ) -> Result<Option<InboundEvent>, InvalidEvent> {
-    let header = |name, bytes_max| word(only(headers, name), bytes_max).ok_or(InvalidEvent::Header(name));
+    let header =
+        |name, bytes_max| word(single_header(headers, name), bytes_max).ok_or(InvalidEvent::Header(name));
     let event = header("x-github-event", WORD_BYTES_MAX)?;
     let delivery = header("x-github-delivery", ID_BYTES_MAX)?;
     if !body.is_object() {
@@ -129,9 +132,9 @@ fn webhook(sender: Sender, body: &Value) -> Result<InboundEvent, InvalidEvent> {
     let key_text = match body.get("id") {
         None => format!("webhook:body:{}", json::digest("countersign/delivered-body/v1", body)),
         Some(Value::String(id)) if (1..=OWN_ID_BYTES_MAX).contains(&id.len()) => {
-            format!("webhook:id:{}", hashed("text", id))
+            format!("webhook:id:{}", hash_part("text", id))
         }
-        Some(id) => format!("webhook:number:{}", whole(id).ok_or(InvalidEvent::Field("id"))?),
+        Some(id) => format!("webhook:number:{}", whole_number(id).ok_or(InvalidEvent::Field("id"))?),
     };
     let record = body["record"].as_str().and_then(|record| record.parse().ok());
     Ok(InboundEvent { record, ..sender.event(key(&key_text, "id")?, json!({ "body": body })) })
@@ -148,7 +151,7 @@ fn word(text: Option<&str>, bytes_max: usize) -> Option<&str> {
 }
 
 /// A whole number, or a string of digits: ServiceNow sends all values as strings.
-fn whole(value: &Value) -> Option<u64> {
+fn whole_number(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64(),
         Value::String(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
@@ -156,6 +159,6 @@ fn whole(value: &Value) -> Option<u64> {
     }
 }
 
-fn hashed(what: &str, text: &str) -> String {
-    Digest::of_parts("countersign/delivered/v1", &[what, text]).to_string()
+fn hash_part(label: &str, text: &str) -> String {
+    Digest::of_parts("countersign/delivered/v1", &[label, text]).to_string()
 }

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use signing::{Secrets, SignatureError};
 
-use crate::response::only;
+use crate::response::single_header;
 
 /// The time of the request in seconds since 1970.
 pub const TIMESTAMP_HEADER: &str = "x-countersign-timestamp";
@@ -50,11 +50,12 @@ impl AuthScheme {
     ) -> Result<Digest, AuthError> {
         match self {
             Self::Hmac(secrets) => {
-                let (time, signature) = (only(headers, TIMESTAMP_HEADER), only(headers, SIGNATURE_HEADER));
+                let (time, signature) =
+                    (single_header(headers, TIMESTAMP_HEADER), single_header(headers, SIGNATURE_HEADER));
                 Ok(signing::verify(secrets, time, signature, body, now)?)
             }
             Self::GitHub(secrets) => {
-                let signature = only(headers, GITHUB_SIGNATURE_HEADER);
+                let signature = single_header(headers, GITHUB_SIGNATURE_HEADER);
                 signing::verify_body(secrets, signature, body, now)?;
                 Ok(Digest::of_bytes(body))
             }
@@ -78,7 +79,7 @@ fn verify_credential(
 
 /// The `Authorization` header without the name of `scheme`.
 fn credential<'h>(headers: &'h HeaderMap, scheme: &str) -> Option<&'h str> {
-    let (named, credential) = only(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
+    let (named, credential) = single_header(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
     named.eq_ignore_ascii_case(scheme).then_some(credential)
 }
 

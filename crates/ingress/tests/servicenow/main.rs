@@ -33,7 +33,11 @@ async fn rule_request_is_accepted_in_any_scope_and_language() {
         for description in [PLAIN, NON_ASCII] {
             let did = Instance { mac, ..DEFAULT }.save(rule, description);
             assert_eq!(did["sent"][0]["method"], "POST");
-            assert_eq!(answer(&did["sent"][0]).await, (202, stored(description)), "{mac}: {description}");
+            assert_eq!(
+                deliver_request(&did["sent"][0]).await,
+                (202, stored(description)),
+                "{mac}: {description}"
+            );
         }
     }
 }
@@ -43,10 +47,10 @@ async fn escaped_body_is_accepted_with_any_encoding() {
     let (rule, _) = scripts();
     let latin = Instance { encoding: "latin1", ..DEFAULT };
     let refused = latin.save(rule, NON_ASCII);
-    assert_eq!(answer(&refused["sent"][0]).await, (401, Value::Null));
+    assert_eq!(deliver_request(&refused["sent"][0]).await, (401, Value::Null));
     for instance in [latin, DEFAULT] {
         let did = instance.save(&escaping_rule(), NON_ASCII);
-        assert_eq!(answer(&did["sent"][0]).await, (202, stored(NON_ASCII)), "{}", instance.encoding);
+        assert_eq!(deliver_request(&did["sent"][0]).await, (202, stored(NON_ASCII)), "{}", instance.encoding);
     }
 }
 
@@ -122,15 +126,15 @@ fn stored(description: &str) -> Value {
 
 /// Runs a program in Node and parses its output.
 fn node(program: &str) -> Value {
-    let ran = Command::new("node").args(["--eval", program]).output();
-    let ran = ran.map_err(|error| format!("start node (`cargo xtask test` installs it): {error}"));
-    let ran = ran.unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    serde_json::from_slice(&ran.stdout).unwrap()
+    let output = Command::new("node").args(["--eval", program]).output();
+    let output = output.map_err(|error| format!("start node (`cargo xtask test` installs it): {error}"));
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// The response status of the webhook handler, and the stored body.
-async fn answer(sent: &Value) -> (u16, Value) {
+async fn deliver_request(sent: &Value) -> (u16, Value) {
     let engine = engine();
     let scheme = AuthScheme::Hmac(Secrets::new(SECRET.into()).unwrap());
     let auth = WebhookAuth::default().with("acme".parse().unwrap(), Source::ServiceNow, scheme).unwrap();

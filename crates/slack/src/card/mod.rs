@@ -28,6 +28,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+use domain::money::money;
 use domain::{Action, Approval, Reversibility, Subject, Tier};
 use serde_json::{Value, json};
 use url::Url;
@@ -102,12 +103,12 @@ pub fn render_whole(approval: &Approval) -> Value {
 
 /// If the card of `approval` does not show the whole subject: what is cut, and where to approve it.
 pub fn incomplete(approval: &Approval, console: Option<&Url>) -> Option<String> {
-    let shown = subject::shown(&approval.subject, approval.undo, &SLACK_LIMITS);
+    let shown = subject::render(&approval.subject, approval.undo, &SLACK_LIMITS);
     (!shown.cut.is_empty()).then(|| incomplete_text(approval, &shown.cut, console))
 }
 
 fn render_in(limits: &CardLimits, approval: &Approval, console: Option<&Url>) -> Value {
-    let shown = subject::shown(&approval.subject, approval.undo, limits);
+    let shown = subject::render(&approval.subject, approval.undo, limits);
     let mut blocks = vec![block::header(&title(approval)), block::fields(&location(approval))];
     blocks.extend(history(approval));
     blocks.extend(shown.blocks);
@@ -127,16 +128,16 @@ fn render_in(limits: &CardLimits, approval: &Approval, console: Option<&Url>) ->
 }
 
 fn incomplete_text(approval: &Approval, cut: &[String], console: Option<&Url>) -> String {
-    let place = console_link(approval, console).unwrap_or_else(|| format!("approval {}", approval.id));
+    let link = console_link(approval, console).unwrap_or_else(|| format!("approval {}", approval.id));
     format!(
         "This card does not show everything. Not shown in full: {}.\nRead and approve the complete action in the \
-         console: {place}",
-        listed(cut)
+         console: {link}",
+        join_names(cut)
     )
 }
 
 /// The first names, and the number of the others.
-fn listed(names: &[String]) -> String {
+fn join_names(names: &[String]) -> String {
     let mut shown: Vec<String> = Vec::new();
     let mut left = CUT_UNITS_MAX;
     for name in names {
@@ -222,7 +223,7 @@ fn history(approval: &Approval) -> Option<Value> {
 fn risk(approval: &Approval, limits: &CardLimits) -> Vec<(&'static str, String)> {
     let hash = ("Hash", approval.subject.hash().short());
     let Subject::Action { action, .. } = &approval.subject else { return vec![hash] };
-    let cost = action.estimate_microusd.map(|estimate| ("Maximum cost", text::money(estimate)));
+    let cost = action.estimate_microusd.map(|estimate| ("Maximum cost", money(estimate)));
     let undo = ("Can it be undone?", text::reversibility(&action.reversibility, limits.why));
     let interrupted = ("If interrupted", text::class(action.class).to_owned());
     [Some(undo), Some(interrupted), cost, Some(hash)].into_iter().flatten().collect()

@@ -13,12 +13,12 @@ const REASONS_UNITS_MAX: usize = 1_300;
 
 /// The blocks of a subject, and the names of the parts that are not shown in full.
 #[derive(Default)]
-pub(super) struct ShownSubject {
+pub(super) struct RenderedSubject {
     pub(super) blocks: Vec<Value>,
     pub(super) cut: Vec<String>,
 }
 
-impl ShownSubject {
+impl RenderedSubject {
     /// `value` on one line. If it does not fit, `name` is a part that is cut.
     fn line(&mut self, name: &str, value: &str, units_max: usize) -> String {
         let whole = escape::line(value, TextLimit::UNLIMITED);
@@ -40,8 +40,8 @@ impl ShownSubject {
     }
 }
 
-pub(super) fn shown(subject: &Subject, undo: bool, limits: &CardLimits) -> ShownSubject {
-    let mut shown = ShownSubject::default();
+pub(super) fn render(subject: &Subject, undo: bool, limits: &CardLimits) -> RenderedSubject {
+    let mut shown = RenderedSubject::default();
     match subject {
         Subject::Question { message } => {
             let whole = escape::text(message, TextLimit::UNLIMITED);
@@ -71,32 +71,32 @@ pub(super) fn shown(subject: &Subject, undo: bool, limits: &CardLimits) -> Shown
     shown
 }
 
-fn summary(action: &Action, undo: bool, limits: &CardLimits, shown: &mut ShownSubject) -> String {
+fn summary(action: &Action, undo: bool, limits: &CardLimits, shown: &mut RenderedSubject) -> String {
     let prefix = if undo { "Rollback: " } else { "" };
-    let destroys = if action.destructive { "\nThis action is destructive." } else { "" };
+    let destructive = if action.destructive { "\nThis action is destructive." } else { "" };
     let target = shown.line("target", &action.target, limits.target);
-    format!("{prefix}{} on {target}{destroys}", action.tool)
+    format!("{prefix}{} on {target}{destructive}", action.tool)
 }
 
 /// The rollback that the workflow declares. Its expressions are evaluated, and it is approved, only when it is needed.
-fn declared_rollback(call: &Call, limits: &CardLimits, shown: &mut ShownSubject) -> String {
+fn declared_rollback(call: &Call, limits: &CardLimits, shown: &mut RenderedSubject) -> String {
     let fields = shown.line("declared rollback", &call.with.to_string(), limits.rollback);
     format!("Declared rollback, if the run fails later\n{} with {fields}", call.tool)
 }
 
 /// The policy rules that require approval.
-fn rationale(because: &[Reason]) -> Option<Value> {
-    let each = REASONS_UNITS_MAX / because.len().max(1);
-    let lines: Vec<_> = because.iter().map(|reason| reason_line(reason, each.min(450))).collect();
+fn rationale(reasons: &[Reason]) -> Option<Value> {
+    let each = REASONS_UNITS_MAX / reasons.len().max(1);
+    let lines: Vec<_> = reasons.iter().map(|reason| reason_line(reason, each.min(450))).collect();
     (!lines.is_empty()).then(|| block::section(&format!("Why approval is needed\n{}", lines.join("\n"))))
 }
 
 fn reason_line(reason: &Reason, units_max: usize) -> String {
-    let place = match (&reason.file, reason.line) {
+    let location = match (&reason.file, reason.line) {
         (Some(file), Some(line)) => format!(" ({file}:{line})"),
         (Some(file), None) => format!(" ({file})"),
         (None, _) => String::new(),
     };
-    let sentence = format!("{}: {}{place}", reason.rule, reason.message);
+    let sentence = format!("{}: {}{location}", reason.rule, reason.message);
     format!("• {}", escape::line(&sentence, TextLimit::plain(units_max - 2)))
 }

@@ -1,6 +1,6 @@
 //! The texts of a card. Two complete cards are compared with `tests/cards/*.json`.
 
-use domain::approval::{Channel, Consumed};
+use domain::approval::{ApprovalUse, Channel};
 use domain::plan::{Call, Environment, OnReject};
 use domain::record::Rejection;
 use domain::{
@@ -155,7 +155,7 @@ fn decided_card_matches_its_snapshot() {
     let approval = Approval {
         status: ApprovalStatus::Approved,
         votes: vec![vote("anna", true, ""), vote("ben", true, "looks right")],
-        consumed: Some(Consumed { fence: Fence(3), at: NOON + Millis::mins(2) }),
+        consumed: Some(ApprovalUse { fence: Fence(3), at: NOON + Millis::mins(2) }),
         ..about(action())
     };
     assert_snapshot(&render(&approval), include_str!("../../tests/cards/approved.json"));

@@ -23,6 +23,7 @@ pub(super) fn participation(role: ParticipantRole) -> &'static str {
         ParticipantRole::Signaler => "sent an event to the run",
         ParticipantRole::Resumer => "resumed the run",
         ParticipantRole::Canceler => "canceled or rolled back the run",
+        ParticipantRole::Rejecter => "rejected an action, which started the rollback",
     }
 }
 
@@ -59,7 +60,7 @@ pub(super) fn reversibility_reason(reversibility: &Reversibility) -> &str {
 /// Whether the action can be undone, and how.
 pub(super) fn reversibility(reversibility: &Reversibility, why_units_max: usize) -> String {
     match reversibility {
-        Reversibility::NoEffect => "Not needed: it changes nothing".to_owned(),
+        Reversibility::NoEffect => "Not applicable: the action changes nothing".to_owned(),
         Reversibility::Inverse => {
             "Yes: the receipt records the call that restores the previous state".to_owned()
         }
@@ -85,13 +86,6 @@ pub(super) fn class(class: EffectClass) -> &'static str {
     }
 }
 
-/// Formats millionths of a US dollar.
-pub(super) fn money(microusd: u64) -> String {
-    let digits = format!("{:06}", microusd % 1_000_000);
-    let (cents, rest) = digits.split_at(2);
-    format!("${}.{cents}{}", microusd / 1_000_000, rest.trim_end_matches('0'))
-}
-
 /// An RFC 3339 timestamp in UTC.
 pub(super) fn utc(at: Timestamp) -> String {
     match jiff::Timestamp::from_millisecond(at.0) {
@@ -108,13 +102,6 @@ pub(super) fn local(at: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn money_has_cents_and_further_digits_if_needed() {
-        for (microusd, text) in [(0, "$0.00"), (1, "$0.000001"), (12_300, "$0.0123"), (7_500_000, "$7.50")] {
-            assert_eq!(money(microusd), text);
-        }
-    }
 
     #[test]
     fn timestamps_are_rfc_3339_utc() {

@@ -7,7 +7,7 @@
 //! the same approval, and a decision counts once.
 
 use domain::Approval;
-use domain::approval::Card;
+use domain::approval::{Card, PageStatus};
 
 use super::Slack;
 use crate::card;
@@ -27,32 +27,35 @@ impl Slack {
     }
 
     async fn sync_parts(&self, approval: &Approval, so_far: &mut Option<Card>) -> Result<Card, Failed> {
-        // The page does not depend on Slack. A repeated page is deduplicated.
-        let paged = self.page(approval, so_far.as_ref()).await;
-        let card = self.present(approval, so_far.as_ref()).await?;
+        // The page does not depend on Slack, nor Slack on the page. What failed is tried again with the card so far.
+        let before = so_far.as_ref().map(|card| card.page).unwrap_or_default();
+        let paged = self.page(approval, before).await;
+        let page = *paged.as_ref().unwrap_or(&before);
+        if let Some(card) = so_far {
+            card.page = page;
+        }
+        let card = Card { page, ..self.post_or_update(approval, so_far.as_ref()).await? };
         *so_far = Some(card.clone());
         let card = self.remind(approval, card).await?;
         *so_far = Some(card.clone());
-        paged?;
-        self.escalate(approval, card).await
+        let card = self.escalate(approval, card).await?;
+        *so_far = Some(card.clone());
+        paged.map(|_| card)
     }
 
     /// Posts or updates the card. An approval older than the card changes nothing.
-    async fn present(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, Failed> {
+    async fn post_or_update(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, Failed> {
         match card {
             Some(card) if card.revision >= approval.card_revision() => Ok(card.clone()),
-            Some(card) => {
-                self.resolve_page(approval).await?;
-                self.update_card(approval, card).await
-            }
+            Some(card) => self.update_card(approval, card).await,
             None => {
-                self.resolve_page(approval).await?;
                 let place = self.post_card(approval).await?;
                 Ok(Card {
                     message: place,
                     revision: approval.card_revision(),
                     reminders: 0,
                     escalated: false,
+                    page: PageStatus::NotPaged,
                 })
             }
         }
@@ -92,14 +95,21 @@ impl Slack {
         Ok(Card { reminders: approval.reminders, ..card })
     }
 
-    /// Pages the on-call, unless the escalation was posted.
-    async fn page(&self, approval: &Approval, card: Option<&Card>) -> Result<(), Failed> {
-        let overdue = approval.is_open() && approval.escalated_at.is_some();
-        match &self.pager {
-            Some(pager) if overdue && !card.is_some_and(|card| card.escalated) => {
-                pager.trigger(approval).await.map_err(|error| ("page the on-call", error))
+    /// Pages the on-call about an overdue approval, and resolves the page when the approval has ended. `page` is the page
+    /// as last stored. A repeated event is deduplicated.
+    async fn page(&self, approval: &Approval, page: PageStatus) -> Result<PageStatus, Failed> {
+        let (Some(pager), Some(_)) = (&self.pager, approval.escalated_at) else { return Ok(page) };
+        match (page, approval.is_open()) {
+            (PageStatus::NotPaged, true) => {
+                let triggered = pager.trigger(approval).await;
+                triggered.map(|()| PageStatus::Paged).map_err(|error| ("page the on-call", error))
             }
-            Some(_) | None => Ok(()),
+            // A page whose reply was lost is not recorded, and is resolved too.
+            (PageStatus::NotPaged | PageStatus::Paged, false) => {
+                let resolved = pager.resolve(&approval.id).await;
+                resolved.map(|()| PageStatus::Resolved).map_err(|error| ("resolve the page", error))
+            }
+            (PageStatus::Paged, true) | (PageStatus::Resolved, _) => Ok(page),
         }
     }
 
@@ -113,16 +123,6 @@ impl Slack {
             posted.map_err(|error| ("post the escalation", error))?;
         }
         Ok(Card { escalated: true, ..card })
-    }
-
-    /// Resolves the page of a decided approval.
-    async fn resolve_page(&self, approval: &Approval) -> Result<(), Failed> {
-        match &self.pager {
-            Some(pager) if !approval.is_open() && approval.escalated_at.is_some() => {
-                pager.resolve(&approval.id).await.map_err(|error| ("resolve the page", error))
-            }
-            Some(_) | None => Ok(()),
-        }
     }
 
     async fn post_in_thread(&self, message: serde_json::Value, card: &Card) -> Result<(), SlackError> {

@@ -97,6 +97,8 @@ pub enum InvalidInteraction {
     OtherWorkspace,
     #[error("a bot cannot approve or reject")]
     Bot,
+    #[error("the user is deactivated in Slack")]
+    Deactivated,
     #[error("the payload's `response_url` is not a Slack URL")]
     ResponseUrl,
     #[error("a rejection needs a reason of 1 to {MESSAGE_CHARS_MAX} characters")]
@@ -109,15 +111,15 @@ pub enum InvalidInteraction {
 pub fn parse(body: &[u8], allowed: &ResponseOrigin) -> Result<Interaction, InvalidInteraction> {
     let payload = Payload::new(body)?;
     match payload.text("/type", "type")? {
-        "block_actions" => pressed(&payload, allowed),
-        "shortcut" => shortcut::global(&payload).map(Interaction::ShortcutUsed),
-        "message_action" => shortcut::on_message(&payload).map(Interaction::ShortcutUsed),
-        "view_submission" => submitted(&payload),
+        "block_actions" => parse_button(&payload, allowed),
+        "shortcut" => shortcut::parse_global(&payload).map(Interaction::ShortcutUsed),
+        "message_action" => shortcut::parse_on_message(&payload).map(Interaction::ShortcutUsed),
+        "view_submission" => parse_submission(&payload),
         _ => Err(InvalidInteraction::Kind),
     }
 }
 
-fn pressed(payload: &Payload, allowed: &ResponseOrigin) -> Result<Interaction, InvalidInteraction> {
+fn parse_button(payload: &Payload, allowed: &ResponseOrigin) -> Result<Interaction, InvalidInteraction> {
     let action = payload.only_action()?;
     let approve = match action.text("/action_id", "action_id")? {
         APPROVE => true,
@@ -130,7 +132,7 @@ fn pressed(payload: &Payload, allowed: &ResponseOrigin) -> Result<Interaction, I
         ts: payload.text("/container/message_ts", "container.message_ts")?.to_owned(),
     };
     place.check().map_err(|_| InvalidInteraction::Field { field: "container" })?;
-    let response_url = allowed.admit(payload.text("/response_url", "response_url")?)?;
+    let response_url = allowed.parse_url(payload.text("/response_url", "response_url")?)?;
     let click = Click { response_url: Some(response_url), ..click(payload, token, place)? };
     Ok(if approve {
         Interaction::Decision(Click { approve, ..click })
@@ -139,25 +141,25 @@ fn pressed(payload: &Payload, allowed: &ResponseOrigin) -> Result<Interaction, I
     })
 }
 
-fn submitted(payload: &Payload) -> Result<Interaction, InvalidInteraction> {
+fn parse_submission(payload: &Payload) -> Result<Interaction, InvalidInteraction> {
     match payload.text("/view/callback_id", "view.callback_id")? {
-        CALLBACK_ID => rejected(payload).map(Interaction::Decision),
-        start_modal::CALLBACK_ID => shortcut::submitted(payload).map(Interaction::StartSubmitted),
+        CALLBACK_ID => parse_rejection(payload).map(Interaction::Decision),
+        start_modal::CALLBACK_ID => shortcut::parse_submission(payload).map(Interaction::StartSubmitted),
         _ => Err(InvalidInteraction::Action),
     }
 }
 
-fn rejected(payload: &Payload) -> Result<Click, InvalidInteraction> {
+fn parse_rejection(payload: &Payload) -> Result<Click, InvalidInteraction> {
     let (token, place) = payload
         .text("/view/private_metadata", "view.private_metadata")?
         .split_once(' ')
         .ok_or(InvalidButtonToken)?;
     let place = place.parse().map_err(|_| InvalidInteraction::Field { field: "view.private_metadata" })?;
-    let reason = reason(payload)?;
+    let reason = parse_reason(payload)?;
     Ok(Click { reason, ..click(payload, token.parse()?, place)? })
 }
 
-fn reason(payload: &Payload) -> Result<String, InvalidInteraction> {
+fn parse_reason(payload: &Payload) -> Result<String, InvalidInteraction> {
     let pointer = format!("/view/state/values/{REASON_BLOCK}/{REASON_INPUT}/value");
     let reason = payload.text(&pointer, "view.state").map_err(|_| InvalidInteraction::Reason)?.trim();
     match reason.chars().count() {
@@ -170,12 +172,12 @@ fn reason(payload: &Payload) -> Result<String, InvalidInteraction> {
 fn click(payload: &Payload, token: ButtonToken, place: MessageRef) -> Result<Click, InvalidInteraction> {
     let (team, user) = team_and_user(payload)?;
     let ButtonToken { approval, run, subject } = token;
-    let (response_url, trigger_id) = (None, trigger(payload)?);
+    let (response_url, trigger_id) = (None, trigger_id(payload)?);
     let reason = String::new();
     Ok(Click { approval, run, subject, approve: false, reason, team, user, response_url, trigger_id, place })
 }
 
-fn trigger(payload: &Payload) -> Result<String, InvalidInteraction> {
+fn trigger_id(payload: &Payload) -> Result<String, InvalidInteraction> {
     let trigger = payload.text("/trigger_id", "trigger_id")?;
     let valid = is_code(trigger, 256).then(|| trigger.to_owned());
     valid.ok_or(InvalidInteraction::Field { field: "trigger_id" })
@@ -188,6 +190,9 @@ fn team_and_user(payload: &Payload) -> Result<(String, String), InvalidInteracti
     let user = payload.text("/user/id", "user.id")?;
     if payload.is_bot() || user == "USLACKBOT" || user.starts_with('B') {
         return Err(InvalidInteraction::Bot);
+    }
+    if payload.is_deactivated() {
+        return Err(InvalidInteraction::Deactivated);
     }
     if !is_slack_id(team, &['T', 'E']) {
         return Err(InvalidInteraction::Field { field: "team.id" });

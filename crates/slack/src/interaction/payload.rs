@@ -15,7 +15,7 @@ impl Payload {
             return Err(InvalidInteraction::TooLarge { bytes: body.len() });
         }
         let field = body.strip_prefix(b"payload=").ok_or(InvalidInteraction::NotAForm)?;
-        let json = decoded(field).ok_or(InvalidInteraction::NotAForm)?;
+        let json = decode_field(field).ok_or(InvalidInteraction::NotAForm)?;
         json::parse(&json).map(Self).map_err(InvalidInteraction::Json)
     }
 
@@ -39,13 +39,24 @@ impl Payload {
 
     /// Whether any field marks the user as a bot.
     pub(super) fn is_bot(&self) -> bool {
-        let flag = |pointer| self.get(pointer).is_some_and(|flag| *flag != Value::Bool(false));
-        flag("/user/is_bot") || flag("/user/bot_id") || flag("/bot_id")
+        self.has_flag("/user/is_bot") || self.has_flag("/user/bot_id") || self.has_flag("/bot_id")
+    }
+
+    /// Whether any field marks the user as deactivated. Slack calls such a user deleted.
+    pub(super) fn is_deactivated(&self) -> bool {
+        self.has_flag("/user/deleted")
+            || self.has_flag("/user/deactivated")
+            || self.has_flag("/user/is_deleted")
+    }
+
+    /// Any value other than `false` or null counts.
+    fn has_flag(&self, pointer: &str) -> bool {
+        self.get(pointer).is_some_and(|flag| *flag != Value::Bool(false))
     }
 }
 
 /// Decodes a form field. `None` if another field follows or an escape is invalid.
-fn decoded(field: &[u8]) -> Option<Vec<u8>> {
+fn decode_field(field: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field.iter();
     while let Some(byte) = rest.next() {

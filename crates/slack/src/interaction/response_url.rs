@@ -28,10 +28,10 @@ impl ResponseOrigin {
     }
 
     /// Parses a response URL and checks its origin.
-    pub(super) fn admit(&self, text: &str) -> Result<ResponseUrl, InvalidInteraction> {
+    pub(super) fn parse_url(&self, text: &str) -> Result<ResponseUrl, InvalidInteraction> {
         let url = Url::parse(text).map_err(|_| InvalidInteraction::ResponseUrl)?;
-        let named = !url.username().is_empty() || url.password().is_some();
-        if named || !http_client::is_safe(&url) || url.origin() != self.origin {
+        let has_credentials = !url.username().is_empty() || url.password().is_some();
+        if has_credentials || !http_client::is_safe(&url) || url.origin() != self.origin {
             return Err(InvalidInteraction::ResponseUrl);
         }
         Ok(ResponseUrl(url))

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::payload::Payload;
-use super::{InvalidInteraction, MessageRef, is_slack_id, team_and_user, trigger};
+use super::{InvalidInteraction, MessageRef, is_slack_id, team_and_user, trigger_id};
 use crate::escape::units;
 use crate::start_modal::{
     INPUT_BLOCK, INPUT_TEXT, INPUT_UNITS_MAX, ON_MESSAGE, START, WORKFLOW_BLOCK, WORKFLOW_NAME,
@@ -51,12 +51,12 @@ pub struct StartSubmission {
     pub input: String,
 }
 
-pub(super) fn global(payload: &Payload) -> Result<Shortcut, InvalidInteraction> {
+pub(super) fn parse_global(payload: &Payload) -> Result<Shortcut, InvalidInteraction> {
     check_callback_id(payload, START)?;
     shortcut(payload, None)
 }
 
-pub(super) fn on_message(payload: &Payload) -> Result<Shortcut, InvalidInteraction> {
+pub(super) fn parse_on_message(payload: &Payload) -> Result<Shortcut, InvalidInteraction> {
     check_callback_id(payload, ON_MESSAGE)?;
     let place = MessageRef {
         channel: payload.text("/channel/id", "channel.id")?.to_owned(),
@@ -74,23 +74,23 @@ pub(super) fn on_message(payload: &Payload) -> Result<Shortcut, InvalidInteracti
 }
 
 fn check_callback_id(payload: &Payload, callback_id: &str) -> Result<(), InvalidInteraction> {
-    let called = payload.text("/callback_id", "callback_id")?;
-    if called == callback_id { Ok(()) } else { Err(InvalidInteraction::Action) }
+    let actual = payload.text("/callback_id", "callback_id")?;
+    if actual == callback_id { Ok(()) } else { Err(InvalidInteraction::Action) }
 }
 
 fn shortcut(payload: &Payload, message: Option<ShortcutMessage>) -> Result<Shortcut, InvalidInteraction> {
     let (team, user) = team_and_user(payload)?;
-    Ok(Shortcut { team, user, trigger_id: trigger(payload)?, message })
+    Ok(Shortcut { team, user, trigger_id: trigger_id(payload)?, message })
 }
 
-pub(super) fn submitted(payload: &Payload) -> Result<StartSubmission, InvalidInteraction> {
+pub(super) fn parse_submission(payload: &Payload) -> Result<StartSubmission, InvalidInteraction> {
     let (team, user) = team_and_user(payload)?;
     let view = payload.text("/view/id", "view.id")?;
     if !is_slack_id(view, &['V']) {
         return Err(InvalidInteraction::Field { field: "view.id" });
     }
-    let chosen = format!("/view/state/values/{WORKFLOW_BLOCK}/{WORKFLOW_NAME}/selected_option/value");
-    let workflow = payload.text(&chosen, "view.state")?.to_owned();
+    let pointer = format!("/view/state/values/{WORKFLOW_BLOCK}/{WORKFLOW_NAME}/selected_option/value");
+    let workflow = payload.text(&pointer, "view.state")?.to_owned();
     Ok(StartSubmission { team, user, view: view.to_owned(), workflow, input: input_value(payload)? })
 }
 

@@ -45,7 +45,7 @@ fn read(payload: &Value) -> Result<Interaction, InvalidInteraction> {
 }
 
 /// The error of an approving press in which `pointer` is replaced.
-fn with(pointer: &str, value: Value) -> InvalidInteraction {
+fn error_with(pointer: &str, value: Value) -> InvalidInteraction {
     let mut payload = press(APPROVE);
     *payload.pointer_mut(pointer).unwrap() = value;
     read(&payload).unwrap_err()
@@ -128,29 +128,37 @@ fn ids_are_checked() {
         json!(format!("U{}", "1".repeat(40))),
     ];
     for id in bad {
-        assert_eq!(with("/user/id", id.clone()), InvalidInteraction::Field { field: "user.id" }, "{id}");
+        assert_eq!(
+            error_with("/user/id", id.clone()),
+            InvalidInteraction::Field { field: "user.id" },
+            "{id}"
+        );
     }
     for id in [json!("C0123"), json!("T0:SIM"), json!("")] {
-        assert_eq!(with("/team/id", id.clone()), InvalidInteraction::Field { field: "team.id" }, "{id}");
+        assert_eq!(
+            error_with("/team/id", id.clone()),
+            InvalidInteraction::Field { field: "team.id" },
+            "{id}"
+        );
     }
-    assert_eq!(with("/team", json!(null)), InvalidInteraction::Field { field: "team.id" });
+    assert_eq!(error_with("/team", json!(null)), InvalidInteraction::Field { field: "team.id" });
     assert_eq!(
-        with("/container/channel_id", json!("C0/1")),
+        error_with("/container/channel_id", json!("C0/1")),
         InvalidInteraction::Field { field: "container" }
     );
-    assert_eq!(with("/trigger_id", json!("a b")), InvalidInteraction::Field { field: "trigger_id" });
+    assert_eq!(error_with("/trigger_id", json!("a b")), InvalidInteraction::Field { field: "trigger_id" });
 }
 
 #[test]
 fn only_one_press_of_a_known_button_counts() {
     let action = press(APPROVE)["actions"][0].clone();
     for actions in [json!([]), json!([action, action]), json!({})] {
-        assert_eq!(with("/actions", actions), InvalidInteraction::Action);
+        assert_eq!(error_with("/actions", actions), InvalidInteraction::Action);
     }
     assert_eq!(read(&press("other.app")), Err(InvalidInteraction::Action));
-    assert_eq!(with("/actions/0/value", json!("v2:x")), InvalidInteraction::Token(InvalidButtonToken));
-    assert_eq!(with("/type", json!("block_suggestion")), InvalidInteraction::Kind);
-    assert_eq!(with("/type", json!("shortcut")), InvalidInteraction::Field { field: "callback_id" });
+    assert_eq!(error_with("/actions/0/value", json!("v2:x")), InvalidInteraction::Token(InvalidButtonToken));
+    assert_eq!(error_with("/type", json!("block_suggestion")), InvalidInteraction::Kind);
+    assert_eq!(error_with("/type", json!("shortcut")), InvalidInteraction::Field { field: "callback_id" });
 }
 
 #[test]
@@ -181,7 +189,7 @@ fn start_submission(values: &Value) -> Value {
     })
 }
 
-fn entered(workflow: &Value, input: &Value) -> Value {
+fn form_values(workflow: &Value, input: &Value) -> Value {
     json!({
         start_modal::WORKFLOW_BLOCK: { start_modal::WORKFLOW_NAME: { "selected_option": { "value": workflow } } },
         start_modal::INPUT_BLOCK: { start_modal::INPUT_TEXT: { "value": input } },
@@ -210,10 +218,14 @@ fn shortcut_has_user_and_message() {
 
 #[test]
 fn unknown_shortcut_is_rejected() {
-    for (kind, called) in
+    for (kind, callback_id) in
         [("shortcut", "other"), ("shortcut", start_modal::ON_MESSAGE), ("message_action", start_modal::START)]
     {
-        assert_eq!(read(&shortcut_payload(kind, called)), Err(InvalidInteraction::Action), "{kind} {called}");
+        assert_eq!(
+            read(&shortcut_payload(kind, callback_id)),
+            Err(InvalidInteraction::Action),
+            "{kind} {callback_id}"
+        );
     }
     let mut bad_ts = shortcut_payload("message_action", start_modal::ON_MESSAGE);
     bad_ts["message"]["ts"] = json!("now");
@@ -227,7 +239,7 @@ fn unknown_shortcut_is_rejected() {
 fn start_submission_has_workflow_and_input() {
     for (input, expected) in [(json!("host=db1"), "host=db1"), (json!(null), "")] {
         let Ok(Interaction::StartSubmitted(submitted_start)) =
-            read(&start_submission(&entered(&json!("w"), &input)))
+            read(&start_submission(&form_values(&json!("w"), &input)))
         else {
             panic!("a start submission")
         };
@@ -243,9 +255,9 @@ fn invalid_start_submission_is_rejected() {
     for (workflow, input) in
         [(json!(null), json!("")), (json!(7), json!("")), (json!("w"), json!(long)), (json!("w"), json!({}))]
     {
-        assert_eq!(read(&start_submission(&entered(&workflow, &input))), bad, "{workflow}");
+        assert_eq!(read(&start_submission(&form_values(&workflow, &input))), bad, "{workflow}");
     }
-    let mut unnamed = start_submission(&entered(&json!("w"), &json!("")));
+    let mut unnamed = start_submission(&form_values(&json!("w"), &json!("")));
     unnamed["view"]["id"] = json!("V0:1");
     assert_eq!(read(&unnamed), Err(InvalidInteraction::Field { field: "view.id" }));
 }

@@ -9,9 +9,9 @@ use domain::command::{Admit, Cancel, ClaimResult, Command as _, TimeOut, VoteRes
 use domain::plan::{ApprovalTiming, Call, Environment, Validation, Work};
 use domain::tenant::Person;
 use domain::{
-    Action, Approval, ApprovalId, ApprovalRequirement, ApproverCount, Cause, Decision, Draft, EffectClass,
-    FieldChange, GroupName, Initiator, Millis, OpId, PersonId, Plan, PlannedStep, Reason, Refusal,
-    Reversibility, Role, Ruling, RunRecord, Stamp, StepId, Tenant, TenantId, Tier, Timestamp, ToolName,
+    Action, Approval, ApprovalId, ApprovalRequirement, ApproverCount, Cause, Decision, DecisionContext,
+    Draft, EffectClass, FieldChange, GroupName, Initiator, Millis, OpId, PersonId, Plan, PlannedStep, Reason,
+    Refusal, Reversibility, Role, Ruling, RunRecord, StepId, Tenant, TenantId, Tier, Timestamp, ToolName,
     WorkflowName,
 };
 use fakes::slack::{ButtonPress, Callback, FakeSlack, Submission};
@@ -61,8 +61,8 @@ impl TestEnv {
         let request =
             Admit { trigger_kind: "cli".to_owned(), ..ledger::admit_command("acme", "cli:1", &Value::Null) };
         let by = Initiator::new(Cause::User, "rita");
-        let stamp = Stamp { op: OpId::new("op-0").unwrap(), now, by };
-        let record = admit(request, &plan, stamp).record;
+        let context = DecisionContext { op: OpId::new("op-0").unwrap(), now, by };
+        let record = admit(request, &plan, context).record;
         let approvals = BTreeMap::new();
         let mut env = Self { now, record, approvals, tenant: tenant(), plan, people, writes: 0 };
         assert_eq!(env.claim(action), ClaimResult::AwaitingApproval);
@@ -77,9 +77,9 @@ impl TestEnv {
 
     fn draft(&self) -> Draft<'_> {
         let op = OpId::new(&format!("op-{}", self.writes + 1)).unwrap();
-        let stamp = Stamp { op, now: self.now, by: Initiator::new(Cause::System, "test") };
-        let asked = self.record.approvals.checked_sub(1).map(|_| self.approval());
-        Draft::new(self.record.clone(), &self.plan, stamp).with_approval(asked)
+        let context = DecisionContext { op, now: self.now, by: Initiator::new(Cause::System, "test") };
+        let approval = self.record.approvals.checked_sub(1).map(|_| self.approval());
+        Draft::new(self.record.clone(), &self.plan, context).with_approval(approval)
     }
 
     /// Commits a decision. Returns false if the record changed since.
@@ -100,12 +100,12 @@ impl TestEnv {
         let mut claim = ledger::claim_of(action, Ruling::NeedsApproval(requirement));
         let reasons = vec![Reason::runtime("prod-write", "a write in prod needs approval")];
         claim.assessment.as_mut().unwrap().verdict.reasons = reasons;
-        let (claimed, decision) = self.decided(|draft| claim.decide(draft)).unwrap();
+        let (claimed, decision) = self.draft_decision(|draft| claim.decide(draft)).unwrap();
         assert!(self.commit(decision));
         claimed
     }
 
-    fn decided<T>(
+    fn draft_decision<T>(
         &self,
         decide: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
     ) -> Result<(T, Decision), Refusal> {
@@ -120,7 +120,7 @@ impl TestEnv {
             return Err(ClickError::Invalid(InvalidClick::OtherApproval));
         };
         let answer = answer(click, approval.clone(), self.tenant.clone()).map_err(ClickError::Invalid)?;
-        self.decided(|draft| answer.decide(draft)).map_err(ClickError::Refused)
+        self.draft_decision(|draft| answer.decide(draft)).map_err(ClickError::Refused)
     }
 
     /// Decides `click` and commits the decision.
@@ -132,17 +132,17 @@ impl TestEnv {
 
     pub(crate) fn cancel(&mut self) {
         let cancel = Cancel { reason: "not needed".to_owned() };
-        let (_, decision) = self.decided(|draft| cancel.decide(draft)).unwrap();
+        let (_, decision) = self.draft_decision(|draft| cancel.decide(draft)).unwrap();
         assert!(self.commit(decision));
     }
 
     pub(crate) fn time_out(&mut self) {
-        let (_, decision) = self.decided(|draft| TimeOut.decide(draft)).unwrap();
+        let (_, decision) = self.draft_decision(|draft| TimeOut.decide(draft)).unwrap();
         assert!(self.commit(decision));
     }
 
     pub(crate) fn nudge(&mut self) {
-        let ((), decision) = self.decided(|draft| domain::command::Nudge.decide(draft)).unwrap();
+        let ((), decision) = self.draft_decision(|draft| domain::command::Nudge.decide(draft)).unwrap();
         assert!(self.commit(decision));
     }
 
@@ -205,7 +205,7 @@ impl Workspace {
     }
 
     /// Posts the card of the newest approval.
-    pub(crate) async fn show(&self, env: &TestEnv) -> Card {
+    pub(crate) async fn post_card(&self, env: &TestEnv) -> Card {
         self.slack.sync_card(&env.approval(), None).await.unwrap()
     }
 
@@ -217,13 +217,19 @@ impl Workspace {
     }
 
     /// `user` presses Approve on `card`. Returns the parsed click.
-    pub(crate) fn approves(&self, card: &Card, user: &str, env: &TestEnv) -> Click {
+    pub(crate) fn press_approve(&self, card: &Card, user: &str, env: &TestEnv) -> Click {
         let callback = self.press(card, slack::card::APPROVE, user, env);
-        self.answered(&callback, env)
+        self.read_decision(&callback, env)
     }
 
     /// `user` presses Reject on `card` and enters a reason.
-    pub(crate) async fn rejects(&self, card: &Card, user: &str, reason: &str, env: &TestEnv) -> Click {
+    pub(crate) async fn submit_rejection(
+        &self,
+        card: &Card,
+        user: &str,
+        reason: &str,
+        env: &TestEnv,
+    ) -> Click {
         let pressed = self.press(card, slack::card::REJECT, user, env);
         let Ok(Interaction::RejectPressed(click)) = self.read(&pressed, env) else {
             unreachable_click(&pressed)
@@ -232,7 +238,7 @@ impl Workspace {
         let view = self.fake.views().pop().unwrap().id;
         let submission =
             Submission { view: &view, user, team: TEAM, text: reason, choice: None, at_secs: env.now_secs() };
-        self.answered(&self.fake.submit_view(&submission).unwrap(), env)
+        self.read_decision(&self.fake.submit_view(&submission).unwrap(), env)
     }
 
     /// Verifies and parses a request.
@@ -243,7 +249,7 @@ impl Workspace {
         parse(body, &self.slack.response_origin())
     }
 
-    fn answered(&self, callback: &Callback, env: &TestEnv) -> Click {
+    fn read_decision(&self, callback: &Callback, env: &TestEnv) -> Click {
         match self.read(callback, env) {
             Ok(Interaction::Decision(click)) => click,
             _ => unreachable_click(callback),
@@ -251,7 +257,7 @@ impl Workspace {
     }
 
     /// The blocks of the message of `card`, as text.
-    pub(crate) fn seen(&self, card: &Card) -> String {
+    pub(crate) fn card_text(&self, card: &Card) -> String {
         let message = self.fake.message(&card.message).unwrap();
         message.blocks.to_string()
     }
