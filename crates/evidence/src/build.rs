@@ -59,11 +59,11 @@ pub enum BuildError {
 
 /// The effects in the chain of a run, and for each the owner of the receipt that its bundle contains.
 pub fn effects_of(entries: &[StoredEvent]) -> Result<BTreeMap<IdempotencyKey, ReceiptOwner>, BuildError> {
-    let events = events(entries)?;
+    let events = parse_events(entries)?;
     Ok(check::effects::receipt_owners(&events).into_iter().map(|(key, owner)| (key.clone(), owner)).collect())
 }
 
-fn events(entries: &[StoredEvent]) -> Result<Vec<Event>, BuildError> {
+fn parse_events(entries: &[StoredEvent]) -> Result<Vec<Event>, BuildError> {
     let parse = |(n, entry): (usize, &StoredEvent)| {
         let invalid =
             |error: serde_json::Error| BuildError::Entry { n, why: InvalidJson::Value(error.to_string()) };
@@ -79,26 +79,26 @@ pub fn build(source: &BundleInput<'_>, key: &SigningKey) -> Result<Vec<u8>, Buil
     if bundle.costs.total_microusd != source.record.cost_microusd {
         return Err(BuildError::Inconsistent(VerifyError::Costs));
     }
-    signed(&bundle, key)
+    sign_bundle(&bundle, key)
 }
 
-fn signed(bundle: &EvidenceBundle, key: &SigningKey) -> Result<Vec<u8>, BuildError> {
+fn sign_bundle(bundle: &EvidenceBundle, key: &SigningKey) -> Result<Vec<u8>, BuildError> {
     let invalid = |error: serde_json::Error| BuildError::Value(InvalidJson::Value(error.to_string()));
     let value = serde_json::to_value(bundle).map_err(invalid)?;
     json::check(&value).map_err(BuildError::Value)?;
-    let bytes = envelope::seal(&json::canonical(&value), key);
+    let bytes = envelope::sign(&json::canonical(&value), key);
     if bytes.len() > BYTES_MAX { Err(BuildError::TooLarge { bytes: bytes.len() }) } else { Ok(bytes) }
 }
 
 fn assemble(source: &BundleInput<'_>, key: &SigningKey) -> Result<EvidenceBundle, BuildError> {
     let BundleInput { record, plan, log, .. } = *source;
-    let run = finished(record, plan)?;
+    let run = bundle_run(record, plan)?;
     if !log::is_origin(log.origin) {
         return Err(BuildError::Origin { origin: log.origin.to_owned() });
     }
     let steps: Vec<BundleStep> = plan.steps.iter().map(BundleStep::from).collect();
-    let outcomes = sorted(source.steps, |step| (step.seq, step.undo));
-    let receipts = receipts(source.receipts)?;
+    let outcomes = summarize_sorted(source.steps, |step| (step.seq, step.undo));
+    let receipts = summarize_receipts(source.receipts)?;
     let compensations = match record.status {
         RunStatus::Succeeded => Vec::new(),
         _ => view::compensation_log(plan, source.steps).into_iter().map(Into::into).collect(),
@@ -106,10 +106,10 @@ fn assemble(source: &BundleInput<'_>, key: &SigningKey) -> Result<EvidenceBundle
     Ok(EvidenceBundle {
         format: FORMAT.to_owned(),
         run,
-        chain: entries(source.entries)?,
-        approvals: sorted(source.approvals, |approval| approval.id.clone()),
+        chain: chain_entries(source.entries)?,
+        approvals: summarize_sorted(source.approvals, |approval| approval.id.clone()),
         compensations,
-        costs: Costs::new(&steps, &outcomes, &receipts, &events(source.entries)?),
+        costs: Costs::new(&steps, &outcomes, &receipts, &parse_events(source.entries)?),
         log: LogProof::signed(&log, key),
         steps,
         outcomes,
@@ -117,7 +117,7 @@ fn assemble(source: &BundleInput<'_>, key: &SigningKey) -> Result<EvidenceBundle
     })
 }
 
-pub(crate) fn finished(record: &RunRecord, plan: &Plan) -> Result<BundleRun, BuildError> {
+pub(crate) fn bundle_run(record: &RunRecord, plan: &Plan) -> Result<BundleRun, BuildError> {
     let not_finished = || BuildError::NotFinished { run: record.key.clone(), status: record.status };
     let completed_at =
         record.completed_at.filter(|_| record.status.is_terminal()).ok_or_else(not_finished)?;
@@ -146,7 +146,7 @@ pub(crate) fn finished(record: &RunRecord, plan: &Plan) -> Result<BundleRun, Bui
     })
 }
 
-fn entries(stored: &[StoredEvent]) -> Result<Vec<ChainEntry>, BuildError> {
+fn chain_entries(stored: &[StoredEvent]) -> Result<Vec<ChainEntry>, BuildError> {
     let entry = |(n, stored): (usize, &StoredEvent)| {
         let event = json::parse(&stored.canonical).map_err(|why| BuildError::Entry { n, why })?;
         Ok(ChainEntry { event, hash: stored.hash })
@@ -156,15 +156,17 @@ fn entries(stored: &[StoredEvent]) -> Result<Vec<ChainEntry>, BuildError> {
 
 /// Summarizes receipts and checks that every value has an unambiguous fingerprint: a rounded number would share its
 /// fingerprint with another number.
-fn receipts<T: for<'a> From<&'a Receipt>>(receipts: &[Receipt]) -> Result<Vec<T>, BuildError> {
+pub(crate) fn summarize_receipts<T: for<'a> From<&'a Receipt>>(
+    receipts: &[Receipt],
+) -> Result<Vec<T>, BuildError> {
     for receipt in receipts {
-        let checked = values(receipt).into_iter().try_for_each(json::check);
+        let checked = receipt_values(receipt).into_iter().try_for_each(json::check);
         checked.map_err(|source| BuildError::Receipt { key: receipt.key.clone(), source })?;
     }
-    Ok(sorted(receipts, |receipt| receipt.key.clone()))
+    Ok(summarize_sorted(receipts, |receipt| receipt.key.clone()))
 }
 
-fn values(receipt: &Receipt) -> Vec<&Value> {
+fn receipt_values(receipt: &Receipt) -> Vec<&Value> {
     let (response, inverse) = match &receipt.state {
         ReceiptState::Done { response, inverse, .. } => (Some(response), inverse.as_ref()),
         ReceiptState::Intent | ReceiptState::Failed { .. } => (None, None),
@@ -173,7 +175,10 @@ fn values(receipt: &Receipt) -> Vec<&Value> {
 }
 
 /// Sorts `records` by key and summarizes them.
-pub(crate) fn sorted<R, T: for<'a> From<&'a R>, K: Ord>(records: &[R], key: impl Fn(&R) -> K) -> Vec<T> {
+pub(crate) fn summarize_sorted<R, T: for<'a> From<&'a R>, K: Ord>(
+    records: &[R],
+    key: impl Fn(&R) -> K,
+) -> Vec<T> {
     let mut records: Vec<&R> = records.iter().collect();
     records.sort_by_key(|record| key(record));
     records.into_iter().map(T::from).collect()

@@ -1,9 +1,11 @@
 //! Compares the stored records of an ended run with its signed bundle.
 
-use domain::{Approval, Plan, RunRecord, StepRecord};
+use domain::{Approval, IdempotencyKey, Plan, Receipt, RunId, RunRecord, StepRecord};
 
-use crate::build::{finished, sorted};
-use crate::bundle::{ApprovalSummary, BundleStep, EvidenceBundle, StepOutcome};
+use crate::build::{bundle_run, summarize_receipts, summarize_sorted};
+use crate::bundle::{
+    ApprovalSummary, BundleStep, EvidenceBundle, ReceiptStatus, ReceiptSummary, StepOutcome,
+};
 use crate::envelope;
 use crate::error::VerifyError;
 use crate::key::PublicKey;
@@ -17,52 +19,80 @@ pub struct StoredRun<'a> {
     pub plan: &'a Plan,
     pub steps: &'a [StepRecord],
     pub approvals: &'a [Approval],
+    /// The receipts that [`final_receipts`] names, as far as the ledger has them.
+    pub receipts: &'a [Receipt],
 }
 
 /// Whether a run has the content that was signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SealStatus {
+pub enum BundleComparison {
     /// It has, and the given key signed the bundle.
     Matches,
-    /// It has. The signature was not verified: there is no key, or another key signed the bundle.
+    /// It has. The signature was not verified, because no key was given.
     Unverified,
+    /// It has, but the bundle names another key than the given one. Its signature proves nothing: a bundle that was
+    /// replaced can name any key.
+    OtherKey,
     /// It has not: `what` differs from the bundle, or the bundle is not valid.
     Altered { what: &'static str },
 }
 
-/// Compares a run with its bundle. Receipts are not compared.
-pub fn compare(bytes: &[u8], key: Option<&PublicKey>, stored: &StoredRun<'_>) -> SealStatus {
-    let opened = key.map(|key| envelope::open(bytes, key));
-    let (payload, signed) = match opened {
-        Some(Ok(payload)) => (Ok(payload), true),
-        None | Some(Err(VerifyError::WrongKey { .. })) => (envelope::unverified(bytes), false),
-        Some(Err(_)) => return SealStatus::Altered { what: "the signature of the bundle" },
+/// The receipts of a bundle that never change again, each with the run that wrote it. The signature is not verified; an
+/// invalid bundle has none. What another run had left open may have a result since.
+pub fn final_receipts(bytes: &[u8]) -> Vec<(IdempotencyKey, RunId)> {
+    let bundle = envelope::unverified_payload(bytes).and_then(|payload| parse(&payload));
+    let receipts = bundle.map(|bundle| {
+        final_summaries(&bundle).map(|receipt| (receipt.key.clone(), receipt.run.clone())).collect()
+    });
+    receipts.unwrap_or_default()
+}
+
+fn final_summaries(bundle: &EvidenceBundle) -> impl Iterator<Item = &ReceiptSummary> {
+    let is_final = |receipt: &&ReceiptSummary| {
+        receipt.run == bundle.run.run || matches!(receipt.state, ReceiptStatus::Done { .. })
+    };
+    bundle.receipts.iter().filter(is_final)
+}
+
+/// Compares a run with its bundle.
+pub fn compare(bytes: &[u8], key: Option<&PublicKey>, stored: &StoredRun<'_>) -> BundleComparison {
+    let (payload, status) = match key.map(|key| envelope::open(bytes, key)) {
+        Some(Ok(payload)) => (Ok(payload), BundleComparison::Matches),
+        None => (envelope::unverified_payload(bytes), BundleComparison::Unverified),
+        Some(Err(VerifyError::WrongKey { .. })) => {
+            (envelope::unverified_payload(bytes), BundleComparison::OtherKey)
+        }
+        Some(Err(_)) => return BundleComparison::Altered { what: "the signature of the bundle" },
     };
     let Ok(bundle) = payload.and_then(|payload| parse(&payload)) else {
-        return SealStatus::Altered { what: "the format of the bundle" };
+        return BundleComparison::Altered { what: "the format of the bundle" };
     };
-    match difference(&bundle, stored) {
-        Some(what) => SealStatus::Altered { what },
-        None if signed => SealStatus::Matches,
-        None => SealStatus::Unverified,
+    match first_difference(&bundle, stored) {
+        Some(what) => BundleComparison::Altered { what },
+        None => status,
     }
 }
 
-fn difference(bundle: &EvidenceBundle, stored: &StoredRun<'_>) -> Option<&'static str> {
-    let StoredRun { record, plan, steps, approvals } = *stored;
+fn first_difference(bundle: &EvidenceBundle, stored: &StoredRun<'_>) -> Option<&'static str> {
+    let StoredRun { record, plan, steps, approvals, receipts } = *stored;
     if (bundle.run.events, bundle.run.head) != (record.events, record.head) {
         return Some("the chain of events");
     }
-    if finished(record, plan).ok().as_ref() != Some(&bundle.run) {
+    if bundle_run(record, plan).ok().as_ref() != Some(&bundle.run) {
         return Some("the record of the run");
     }
     if !plan.steps.iter().map(BundleStep::from).eq(bundle.steps.iter().cloned()) {
         return Some("the plan");
     }
-    let outcomes: Vec<StepOutcome> = sorted(steps, |step| (step.seq, step.undo));
+    let outcomes: Vec<StepOutcome> = summarize_sorted(steps, |step| (step.seq, step.undo));
     if outcomes != bundle.outcomes {
         return Some("the outcome of a step");
     }
-    let approvals: Vec<ApprovalSummary> = sorted(approvals, |approval| approval.id.clone());
-    (approvals != bundle.approvals).then_some("an approval")
+    let approvals: Vec<ApprovalSummary> = summarize_sorted(approvals, |approval| approval.id.clone());
+    if approvals != bundle.approvals {
+        return Some("an approval");
+    }
+    let receipts: Option<Vec<ReceiptSummary>> = summarize_receipts(receipts).ok();
+    let same = receipts.is_some_and(|receipts| final_summaries(bundle).eq(&receipts));
+    (!same).then_some("a receipt")
 }

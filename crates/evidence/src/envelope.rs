@@ -22,29 +22,29 @@ pub const BYTES_MAX: usize = json::BYTES_MAX;
 struct Envelope {
     payload: String,
     payload_type: String,
-    signatures: Vec<Signed>,
+    signatures: Vec<EnvelopeSignature>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Signed {
+struct EnvelopeSignature {
     keyid: Digest,
     sig: String,
 }
 
 /// Signs `payload`.
-pub(crate) fn seal(payload: &[u8], key: &SigningKey) -> Vec<u8> {
+pub(crate) fn sign(payload: &[u8], key: &SigningKey) -> Vec<u8> {
     let sig = BASE64.encode(key.sign(&signed_bytes(payload)));
     json::canonical(&Envelope {
         payload: BASE64.encode(payload),
         payload_type: PAYLOAD_TYPE.to_owned(),
-        signatures: vec![Signed { keyid: key.public().id(), sig }],
+        signatures: vec![EnvelopeSignature { keyid: key.public().id(), sig }],
     })
 }
 
 /// The payload of the envelope, if `key` signed it. Cheap checks come first.
 pub(crate) fn open(bytes: &[u8], key: &PublicKey) -> Result<Vec<u8>, VerifyError> {
-    let envelope = read(bytes)?;
+    let envelope = parse_envelope(bytes)?;
     let [signed] = envelope.signatures.as_slice() else {
         return Err(VerifyError::Signatures { found: envelope.signatures.len() });
     };
@@ -52,17 +52,17 @@ pub(crate) fn open(bytes: &[u8], key: &PublicKey) -> Result<Vec<u8>, VerifyError
         return Err(VerifyError::WrongKey { signed: signed.keyid, given: key.id() });
     }
     let signature: [u8; 64] =
-        decode("signature", &signed.sig)?.try_into().map_err(|_| VerifyError::Signature)?;
-    let payload = decode("payload", &envelope.payload)?;
+        decode_base64("signature", &signed.sig)?.try_into().map_err(|_| VerifyError::Signature)?;
+    let payload = decode_base64("payload", &envelope.payload)?;
     if key.verifies(&signed_bytes(&payload), &signature) { Ok(payload) } else { Err(VerifyError::Signature) }
 }
 
 /// The payload of the envelope. The signature is not verified.
-pub(crate) fn unverified(bytes: &[u8]) -> Result<Vec<u8>, VerifyError> {
-    decode("payload", &read(bytes)?.payload)
+pub(crate) fn unverified_payload(bytes: &[u8]) -> Result<Vec<u8>, VerifyError> {
+    decode_base64("payload", &parse_envelope(bytes)?.payload)
 }
 
-fn read(bytes: &[u8]) -> Result<Envelope, VerifyError> {
+fn parse_envelope(bytes: &[u8]) -> Result<Envelope, VerifyError> {
     if bytes.len() > BYTES_MAX {
         return Err(VerifyError::TooLarge { bytes: bytes.len() });
     }
@@ -78,7 +78,7 @@ fn read(bytes: &[u8]) -> Result<Envelope, VerifyError> {
 }
 
 /// Strict: requires padding and rejects non-zero trailing bits.
-fn decode(what: &'static str, text: &str) -> Result<Vec<u8>, VerifyError> {
+fn decode_base64(what: &'static str, text: &str) -> Result<Vec<u8>, VerifyError> {
     BASE64.decode(text).map_err(|_| VerifyError::Base64 { what })
 }
 
@@ -98,11 +98,11 @@ mod tests {
 
     #[test]
     fn envelope_opens_only_with_the_right_key() {
-        let sealed = seal(b"payload", &key());
-        assert_eq!(open(&sealed, &key().public()).unwrap(), b"payload");
+        let signed = sign(b"payload", &key());
+        assert_eq!(open(&signed, &key().public()).unwrap(), b"payload");
         let other = SigningKey::from_seed([8; 32]).public();
         assert_eq!(
-            open(&sealed, &other),
+            open(&signed, &other),
             Err(VerifyError::WrongKey { signed: key().public().id(), given: other.id() })
         );
     }
@@ -116,19 +116,19 @@ mod tests {
     #[test]
     fn envelope_has_one_encoding() {
         // Seven bytes leave unused bits in the last base64 character.
-        let sealed = String::from_utf8(seal(b"payload", &key())).unwrap();
+        let signed = String::from_utf8(sign(b"payload", &key())).unwrap();
         let encodings = [
-            format!("{sealed}\n"),
-            format!(" {sealed}"),
-            sealed.replace("\":\"", "\": \""),
-            sealed.replace("payloadType", "payloadtype"),
-            sealed.replace("==\",\"payloadType", "\",\"payloadType"),
-            sealed.replace("ZA==", "ZB=="),
-            sealed.replace("\"signatures\"", "\"extra\":1,\"signatures\""),
-            sealed.replace("\"payload\"", "\"p\\u0061yload\""),
+            format!("{signed}\n"),
+            format!(" {signed}"),
+            signed.replace("\":\"", "\": \""),
+            signed.replace("payloadType", "payloadtype"),
+            signed.replace("==\",\"payloadType", "\",\"payloadType"),
+            signed.replace("ZA==", "ZB=="),
+            signed.replace("\"signatures\"", "\"extra\":1,\"signatures\""),
+            signed.replace("\"payload\"", "\"p\\u0061yload\""),
         ];
         for encoding in encodings {
-            assert_ne!(encoding, sealed);
+            assert_ne!(encoding, signed);
             assert!(open(encoding.as_bytes(), &key().public()).is_err(), "{encoding}");
         }
     }

@@ -35,7 +35,7 @@ pub enum VerifyError {
     #[error("the bundle has the unknown format {found:?}")]
     Format { found: String },
 
-    // The log of runs.
+    // The transparency log.
     #[error("the checkpoint has no valid signature, or is for another log, size or root")]
     Checkpoint,
     #[error("log entry {index} belongs to another run")]
@@ -116,7 +116,10 @@ pub enum VerifyError {
     Approval { what: &'static str, approval: ApprovalId },
     #[error("event {n} is not possible for approval {approval} in its status at that point")]
     ApprovalTransition { n: u32, approval: ApprovalId },
-    #[error("{person} may not vote on approval {approval}: they requested the run or wrote the workflow")]
+    #[error(
+        "{person} may not vote on approval {approval}: {person} is a participant of the run (requester, author, applier, or \
+         sender of an event or command)"
+    )]
     Excluded { approval: ApprovalId, person: PersonId },
     #[error("approval {approval} does not cover the effect of event {n}: {why}")]
     NotCovered { n: u32, approval: ApprovalId, why: &'static str },

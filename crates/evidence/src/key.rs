@@ -48,14 +48,14 @@ impl SigningKey {
         bytes[PRIVATE_PREFIX.len()..].copy_from_slice(self.0.as_bytes());
         let mut body = BASE64.encode(bytes);
         bytes.zeroize();
-        let text = armoured("PRIVATE KEY", &body);
+        let text = encode_pem("PRIVATE KEY", &body);
         body.zeroize();
         text.into()
     }
 
     /// Parses a PEM file.
     pub fn from_text(text: &str) -> Result<Self, InvalidKey> {
-        disarmoured("PRIVATE KEY", PRIVATE_PREFIX, text).map(Self::from_seed)
+        decode_pem("PRIVATE KEY", PRIVATE_PREFIX, text).map(Self::from_seed)
     }
 
     pub fn public(&self) -> PublicKey {
@@ -70,12 +70,12 @@ impl SigningKey {
 impl PublicKey {
     /// Encodes the key as PEM.
     pub fn to_text(&self) -> String {
-        armoured("PUBLIC KEY", &BASE64.encode([&PUBLIC_PREFIX[..], self.0.as_bytes()].concat()))
+        encode_pem("PUBLIC KEY", &BASE64.encode([&PUBLIC_PREFIX[..], self.0.as_bytes()].concat()))
     }
 
     /// Parses a PEM file.
     pub fn from_text(text: &str) -> Result<Self, InvalidKey> {
-        let bytes = disarmoured("PUBLIC KEY", PUBLIC_PREFIX, text)?;
+        let bytes = decode_pem("PUBLIC KEY", PUBLIC_PREFIX, text)?;
         let key = VerifyingKey::from_bytes(&bytes).ok();
         // With a weak key, one signature is valid for more than one message.
         let key = key.filter(|key| !key.is_weak());
@@ -96,7 +96,7 @@ impl PublicKey {
     }
 }
 
-fn armoured(label: &str, body: &str) -> String {
+fn encode_pem(label: &str, body: &str) -> String {
     // Full capacity up front: growing would leave a copy of the secret in freed memory.
     let mut text = String::with_capacity(body.len() + 2 * label.len() + 40);
     for part in ["-----BEGIN ", label, "-----\n", body, "\n-----END ", label, "-----\n"] {
@@ -106,24 +106,24 @@ fn armoured(label: &str, body: &str) -> String {
 }
 
 /// The 32 bytes after `prefix` in the PEM body of `text`.
-fn disarmoured<const N: usize>(
+fn decode_pem<const N: usize>(
     label: &'static str,
     prefix: [u8; N],
     text: &str,
 ) -> Result<[u8; 32], InvalidKey> {
-    let armour = InvalidKey::Armour { expected: label };
+    let not_pem = InvalidKey::Armour { expected: label };
     let mut lines = text.trim().lines().map(str::trim_end);
     let first = lines.next().and_then(|line| line.strip_prefix("-----BEGIN ")?.strip_suffix("-----"));
     let body = lines.next();
     let last = lines.next().and_then(|line| line.strip_prefix("-----END ")?.strip_suffix("-----"));
-    let (Some(body), None) = (body, lines.next()) else { return Err(armour) };
+    let (Some(body), None) = (body, lines.next()) else { return Err(not_pem) };
     if (first, last) != (Some(label), Some(label)) {
-        return Err(armour);
+        return Err(not_pem);
     }
-    content(prefix, body).ok_or(InvalidKey::Content { expected: label })
+    decode_key(prefix, body).ok_or(InvalidKey::Content { expected: label })
 }
 
-fn content<const N: usize>(prefix: [u8; N], body: &str) -> Option<[u8; 32]> {
+fn decode_key<const N: usize>(prefix: [u8; N], body: &str) -> Option<[u8; 32]> {
     let mut bytes = BASE64.decode(body).ok()?;
     let key = bytes.strip_prefix(&prefix[..]).and_then(|key| <[u8; 32]>::try_from(key).ok());
     bytes.zeroize();
@@ -184,7 +184,7 @@ mod tests {
         for bad in ["", "-----BEGIN PUBLIC KEY-----", private.expose_secret(), &public.repeat(2)] {
             assert_eq!(PublicKey::from_text(bad), Err(InvalidKey::Armour { expected: "PUBLIC KEY" }));
         }
-        let weak = armoured("PUBLIC KEY", &BASE64.encode([&PUBLIC_PREFIX[..], &[0; 32]].concat()));
+        let weak = encode_pem("PUBLIC KEY", &BASE64.encode([&PUBLIC_PREFIX[..], &[0; 32]].concat()));
         for bad in [weak.as_str(), &public.replace("MCow", "MCox"), &public.replace('=', "")] {
             assert_eq!(PublicKey::from_text(bad), Err(InvalidKey::Content { expected: "PUBLIC KEY" }));
         }

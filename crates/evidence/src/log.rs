@@ -1,4 +1,4 @@
-//! The proof that a run is in the log of runs: its entry, the Merkle path to the root, and a checkpoint (a C2SP signed
+//! The proof that a run is in the transparency log: its entry, the Merkle path to the root, and a checkpoint (a C2SP signed
 //! note) with the root.
 
 use base64::Engine as _;
@@ -57,7 +57,7 @@ struct Entry<'a> {
 
 /// The leaf hash of a finished run.
 pub fn leaf(record: &RunRecord) -> Digest {
-    hashed(&Entry {
+    entry_hash(&Entry {
         tenant: record.key.tenant.as_str(),
         run: record.key.run.as_str(),
         events: record.events,
@@ -67,13 +67,13 @@ pub fn leaf(record: &RunRecord) -> Digest {
     })
 }
 
-fn hashed(entry: &Entry<'_>) -> Digest {
+fn entry_hash(entry: &Entry<'_>) -> Digest {
     merkle::leaf(&json::canonical(entry))
 }
 
 impl BundleRun {
     pub(crate) fn leaf(&self) -> Digest {
-        hashed(&Entry {
+        entry_hash(&Entry {
             tenant: self.tenant.as_str(),
             run: self.run.as_str(),
             events: self.events,
@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    fn signed() -> (LogProof, PublicKey) {
+    fn signed_proof() -> (LogProof, PublicKey) {
         let key = SigningKey::from_seed([7; 32]);
         let position = Frontier::default().push(merkle::leaf(b"entry"));
         (LogProof::signed(&LogEntry { origin: "log.example/acme", position: &position }, &key), key.public())
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn checkpoint_is_a_signed_note() {
-        let (log, key) = signed();
+        let (log, key) = signed_proof();
         let lines: Vec<_> = log.checkpoint.split('\n').collect();
         assert_eq!(lines[..2], ["log.example/acme", "1"]);
         assert!(lines[3].is_empty() && lines[4].starts_with("\u{2014} log.example/acme "), "{lines:?}");
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn checkpoint_of_other_log_size_or_key_is_refused() {
-        let (log, key) = signed();
+        let (log, key) = signed_proof();
         let other = SigningKey::from_seed([8; 32]).public();
         assert_eq!(log.check_checkpoint(&other), Err(VerifyError::Checkpoint));
         for changed in [

@@ -49,7 +49,7 @@ impl Check {
         match self {
             Self::Signature => "The key signed this file.",
             Self::Document => "The document is in canonical form and has no unknown fields.",
-            Self::Checkpoint => "The key signed the checkpoint of the log of runs.",
+            Self::Checkpoint => "The key signed the checkpoint of the transparency log.",
             Self::Chain => {
                 "The chain of events is complete: no event was changed, dropped, reordered or added."
             }
@@ -61,7 +61,7 @@ impl Check {
                 "Each effect has a receipt, a verdict that allows it, and the approval that the verdict requires."
             }
             Self::Costs => "The costs and compensations match the outcomes.",
-            Self::Inclusion => "The run is in the log of runs.",
+            Self::Inclusion => "The run is in the transparency log.",
         }
     }
 }
@@ -98,8 +98,13 @@ pub struct BundleClaim {
 }
 
 pub fn claimed(bytes: &[u8]) -> Result<BundleClaim, VerifyError> {
-    let EvidenceBundle { run, log, .. } = parse(&envelope::unverified(bytes)?)?;
+    let EvidenceBundle { run, log, .. } = parse(&envelope::unverified_payload(bytes)?)?;
     Ok(BundleClaim { run: run.key(), leaf: run.leaf(), index: log.index })
+}
+
+/// Whether `key` signed the bundle. The content is not verified.
+pub fn is_signed_by(bytes: &[u8], key: &PublicKey) -> bool {
+    envelope::open(bytes, key).is_ok()
 }
 
 /// The run that a bundle names. Neither its signature nor its content is verified.
@@ -138,9 +143,9 @@ impl Verified {
             run.workflow,
             run.version,
             run.status,
-            counted(run.events as usize, "event"),
-            counted(receipts.len(), "receipt"),
-            counted(approvals.len(), "approval"),
+            pluralize(run.events as usize, "event"),
+            pluralize(receipts.len(), "receipt"),
+            pluralize(approvals.len(), "approval"),
             log.index,
             log.origin,
         )
@@ -160,6 +165,6 @@ impl Verified {
 }
 
 /// `1 receipt`, `2 receipts`.
-fn counted(number: usize, what: &str) -> String {
+fn pluralize(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

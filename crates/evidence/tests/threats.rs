@@ -168,12 +168,12 @@ fn unsigned_checkpoint() {
     });
     assert!(matches!(absent, VerifyError::Document { .. }), "{absent}");
     // A valid signature over a log that does not contain the run.
-    let elsewhere = refused("plain", |document| {
+    let wrong_index = refused("plain", |document| {
         document["run"]["completed_at"] = 1.into();
         relog(document);
         document["run"]["completed_at"] = forge::document(&bundle("plain"))["run"]["completed_at"].clone();
     });
-    assert_eq!(elsewhere, VerifyError::NotInLog { index: 0 });
+    assert_eq!(wrong_index, VerifyError::NotInLog { index: 0 });
 }
 
 #[test]
@@ -184,10 +184,10 @@ fn signature_by_wrong_key() {
         Some(VerifyError::WrongKey { signed: signed.public().id(), given: given.public().id() })
     };
     assert_eq!(verify(&honest, &mallory.public()).err(), wrong_key(&key(), &mallory));
-    let hers = build(&story("plain").input(), &mallory).unwrap();
-    assert_eq!(verify(&hers, &key().public()).err(), wrong_key(&mallory, &key()));
+    let mallory_bundle = build(&story("plain").input(), &mallory).unwrap();
+    assert_eq!(verify(&mallory_bundle, &key().public()).err(), wrong_key(&mallory, &key()));
     let disguised = signed(&json::canonical(&document(&honest)), [7; 32]);
     assert_eq!(verify(&disguised, &key().public()).err(), Some(VerifyError::Signature));
     // A bundle signed by another key verifies with that key only.
-    assert!(verify(&hers, &mallory.public()).is_ok());
+    assert!(verify(&mallory_bundle, &mallory.public()).is_ok());
 }

@@ -5,7 +5,9 @@
 mod stories;
 
 use countersign_evidence::bundle::EffectStatus;
-use countersign_evidence::{BuildError, Check, VerifyError, build, html, verify, verify_with_progress};
+use countersign_evidence::{
+    BuildError, Check, VerifyError, build, html, html_with_notice, verify, verify_with_progress,
+};
 use domain::RunStatus;
 use stories::{NAMES, key, story};
 
@@ -119,4 +121,6 @@ fn report_is_self_contained_and_marks_invisible_text() {
     assert!(page.contains("looks <mark>U+202E</mark>right &lt;b&gt;to me&lt;/b&gt;"), "{page}");
     assert!(!page.contains('\u{202e}') && page.contains("prefers-color-scheme: dark"));
     assert_eq!(page, html(&verify(&bytes, &key().public()).unwrap()));
+    let noted = html_with_notice(&verify(&bytes, &key().public()).unwrap(), "signer <not> verified");
+    assert!(noted.contains("<p class=\"notice\" role=\"alert\">signer &lt;not&gt; verified</p>"), "{noted}");
 }

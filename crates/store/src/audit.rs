@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use domain::audit::AuditEntry;
-use domain::{ApiKey, AppliedWorkflow, Fleet, Tenant, TenantId, Timestamp};
+use domain::{ApiKey, AppliedWorkflow, Fleet, Tenant, TenantId, Timestamp, WorkerRecord};
 
 use crate::cursor::{Cursor, PageQuery};
 use crate::error::StoreError;
@@ -20,6 +20,10 @@ pub enum AuditedWrite {
     Fleet(Fleet),
     /// As [`crate::Inbox::apply`].
     Workflow(AppliedWorkflow, Option<Timestamp>),
+    /// As [`crate::WorkerRegistry::put_worker`].
+    Worker(WorkerRecord),
+    /// Nothing: the change is made outside the store's records.
+    EntryOnly,
 }
 
 /// A page of the audit log, newest first.

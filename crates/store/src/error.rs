@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use domain::dispatch::RECORD_FORMAT;
+
 /// Why a store call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -33,6 +35,15 @@ impl StoreError {
     pub fn broken(doing: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Broken { doing, source: source.into() }
     }
+}
+
+/// Why a record is [`StoreError::Broken`] for this program: a newer program has written it. This one would drop what it does
+/// not know, if it wrote the record back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the record has format {format}; this program supports formats up to {RECORD_FORMAT}")]
+pub struct NewerFormat {
+    /// The format of the record.
+    pub format: u32,
 }
 
 /// Renders an error and its causes in one line, separated by `: `.

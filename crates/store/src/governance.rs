@@ -36,13 +36,13 @@ pub trait Governance {
 
     /// Reads the fleet settings and the settings of `tenant`, eventually consistent: a write of the last second may
     /// be missing. Workers poll this, so it is the cheapest read the store has.
-    fn eventual(
+    fn settings_eventual(
         &self,
         tenant: &TenantId,
     ) -> impl Future<Output = Result<(Option<Fleet>, Option<Tenant>), StoreError>> + Send;
 
-    /// Reads the settings of `tenant`, eventually consistent like [`Governance::eventual`].
-    fn eventual_tenant(
+    /// Reads the settings of `tenant`, eventually consistent like [`Governance::settings_eventual`].
+    fn tenant_eventual(
         &self,
         tenant: &TenantId,
     ) -> impl Future<Output = Result<Option<Tenant>, StoreError>> + Send;

@@ -9,7 +9,7 @@ use crate::ledger::Write;
 
 /// The result of [`Inbox::accept`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Accepted {
+pub enum StoredEntry {
     /// The entry is stored durably.
     New,
     /// An entry with the same idempotency key, the same authentication proof, or the same dedupe key within
@@ -43,7 +43,7 @@ pub trait Inbox {
     /// or one that it [is a duplicate of](InboxEntry::is_duplicate_of). Every stored entry has its proof and its dedupe
     /// key; a store that fails in between leaves at most a proof, under which the same request is accepted later. A
     /// pending entry is in the due index, and never expires. Others expire after [`InboxEntry::expires_at`].
-    fn accept(&self, entry: InboxEntry) -> impl Future<Output = Result<Accepted, StoreError>> + Send;
+    fn accept(&self, entry: InboxEntry) -> impl Future<Output = Result<StoredEntry, StoreError>> + Send;
 
     /// Reads the entry that may start `run`, strongly consistent.
     fn entry(&self, run: &RunKey) -> impl Future<Output = Result<Option<InboxEntry>, StoreError>> + Send;
@@ -54,7 +54,7 @@ pub trait Inbox {
         &self,
         run: &RunKey,
         status: InboxStatus,
-        forget_at: Timestamp,
+        expires_at: Timestamp,
     ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// Returns an entry to `pending`. `Superseded` if its status is not `reopen.was`.
@@ -68,7 +68,7 @@ pub trait Inbox {
     ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// Applies a version of a workflow and stores it in the list of versions, atomically. `Superseded` if it does
-    /// not [follow](AppliedWorkflow::follows) the current version. The schedule is due at `due`; if the trigger is
+    /// not [replace](AppliedWorkflow::may_replace) the current version. The schedule is due at `due`; if the trigger is
     /// unchanged, the current due time stays.
     fn apply(
         &self,

@@ -23,7 +23,7 @@ use crate::audit::{AuditLog, AuditPage, AuditedWrite};
 use crate::cursor::PageQuery;
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, Governance, PolicyFiles};
-use crate::inbox::{Accepted, DueSchedule, Inbox, Reopen};
+use crate::inbox::{DueSchedule, Inbox, Reopen, StoredEntry};
 use crate::ledger::{Admission, Due, Holder, Ledger, RunPage, RunQuery, Waiter, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
 use crate::worker_registry::WorkerRegistry;
@@ -167,8 +167,8 @@ impl<S: Store, I: Intercept> Governance for Intercepted<S, I> {
         tenant(tenant: &TenantId) -> Option<Tenant>;
         put_tenant(tenant: Tenant) -> Write;
         fleet() -> Option<Fleet>;
-        eventual(tenant: &TenantId) -> (Option<Fleet>, Option<Tenant>);
-        eventual_tenant(tenant: &TenantId) -> Option<Tenant>;
+        settings_eventual(tenant: &TenantId) -> (Option<Fleet>, Option<Tenant>);
+        tenant_eventual(tenant: &TenantId) -> Option<Tenant>;
         put_fleet(fleet: Fleet) -> Write;
         put_policy(tenant: &TenantId, hash: &Digest, files: PolicyFiles) -> ();
         policy(tenant: &TenantId, hash: &Digest) -> Option<PolicyFiles>;
@@ -218,9 +218,9 @@ impl<S: Store, I: Intercept> Archive for Intercepted<S, I> {
 
 impl<S: Store, I: Intercept> Inbox for Intercepted<S, I> {
     intercept! { "inbox":
-        accept(entry: InboxEntry) -> Accepted;
+        accept(entry: InboxEntry) -> StoredEntry;
         entry(run: &RunKey) -> Option<InboxEntry>;
-        set_status(run: &RunKey, status: InboxStatus, forget_at: Timestamp) -> Write;
+        set_status(run: &RunKey, status: InboxStatus, expires_at: Timestamp) -> Write;
         reopen(run: &RunKey, reopen: Reopen) -> Write;
         postpone_entry(run: &RunKey, due_at: Timestamp) -> Write;
         apply(applied: AppliedWorkflow, due: Option<Timestamp>) -> Write;

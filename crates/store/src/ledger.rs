@@ -30,16 +30,16 @@ pub struct Admission {
     /// The input of the run.
     pub input: Payload,
     /// The concurrency key that the run acquires, if its workflow has one.
-    pub hold: Option<Hold>,
+    pub hold: Option<KeyAcquisition>,
 }
 
 /// A run acquires a concurrency key in the commit that creates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hold {
+pub struct KeyAcquisition {
     /// The concurrency key.
     pub concurrency_key: ConcurrencyKey,
     /// The previous holder, which has finished; `None` if the key was never held.
-    pub after: Option<RunId>,
+    pub previous_holder: Option<RunId>,
 }
 
 /// The holder of a concurrency key.
@@ -148,7 +148,7 @@ pub trait Ledger {
 
     /// Creates a run with its input and, if `admission.hold` is set, makes it the holder of the concurrency key.
     /// Atomic. `Superseded` if a run with this key exists, or if the last holder of the concurrency key is not
-    /// `hold.after`.
+    /// `hold.previous_holder`.
     fn admit(&self, admission: Admission) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// Reads the holder of a concurrency key and the first waiter. `None` if the key was never held.

@@ -32,12 +32,12 @@ pub fn context_for(run: &RunKey) -> TraceContext {
 /// run, otherwise the context that the run was started in.
 pub(crate) fn commit_context(run: &RunRecord) -> TraceContext {
     let started_in = run.trace_context();
-    current().filter(|here| here.same_trace_as(&started_in)).unwrap_or(started_in)
+    current().filter(|context| context.same_trace_as(&started_in)).unwrap_or(started_in)
 }
 
 /// The parent trace to store with `run` if it is started now. `None` if the current context is the run's own trace.
 pub fn parent_of(run: &RunKey) -> Option<TraceContext> {
-    current().filter(|here| !here.same_trace_as(&TraceContext::of_run(run)))
+    current().filter(|context| !context.same_trace_as(&TraceContext::of_run(run)))
 }
 
 fn current() -> Option<TraceContext> {

@@ -140,8 +140,8 @@ fn kill_after(dir: &Path, count: usize) -> usize {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let mut acknowledged = 0;
     for line in lines {
-        let seen = line.rsplit_once("acknowledged ").and_then(|(_, count)| count.parse().ok());
-        acknowledged = seen.unwrap_or(acknowledged);
+        let parsed = line.rsplit_once("acknowledged ").and_then(|(_, count)| count.parse().ok());
+        acknowledged = parsed.unwrap_or(acknowledged);
         if acknowledged == count {
             child.kill().unwrap();
         }

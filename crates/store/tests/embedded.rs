@@ -63,11 +63,11 @@ async fn heartbeat_deletes_expired_workers() {
         heartbeat("old", now.earlier(Millis(RECORD_TTL.0 + 1_000))),
         heartbeat("ahead", now + RECORD_TTL + RECORD_TTL),
     );
-    let young = heartbeat("young", now.earlier(Millis(RECORD_TTL.0 / 2)));
-    for worker in [&old, &young, &ahead] {
+    let recent = heartbeat("young", now.earlier(Millis(RECORD_TTL.0 / 2)));
+    for worker in [&old, &recent, &ahead] {
         assert_eq!(store.put_worker(worker.clone()).await.unwrap(), Write::Committed);
     }
-    assert_eq!(store.workers().await.unwrap(), [ahead, young]);
+    assert_eq!(store.workers().await.unwrap(), [ahead, recent]);
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn two_processes_see_each_others_commits() {
 async fn message_wakes_a_receiver_in_another_process() {
     let env = TestEnv::new();
     let (sender, receiver) = (env.open(), Arc::new(env.open()));
-    let mut took = Duration::ZERO;
+    let mut elapsed = Duration::ZERO;
     for n in 0..10 {
         let waiting = tokio::spawn({
             let receiver = Arc::clone(&receiver);
@@ -122,9 +122,9 @@ async fn message_wakes_a_receiver_in_another_process() {
         let started = Instant::now();
         sender.send(&advance(&format!("run-{n}"))).await.unwrap();
         assert_eq!(waiting.await.unwrap().len(), 1);
-        took += started.elapsed();
+        elapsed += started.elapsed();
     }
-    assert!(took < Duration::from_millis(2_500), "{took:?}");
+    assert!(elapsed < Duration::from_millis(2_500), "{elapsed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -246,8 +246,8 @@ fn file_that_is_not_a_database_is_rejected_unchanged() {
 #[test]
 fn path_that_cannot_be_created_is_rejected() {
     let env = TestEnv::new();
-    let nowhere = env.path().join("below/a/file/that/is/not/there");
-    let error = error_chain(&SqliteStore::open(nowhere, SqliteOptions::default()).err().unwrap());
+    let missing_path = env.path().join("below/a/file/that/is/not/there");
+    let error = error_chain(&SqliteStore::open(missing_path, SqliteOptions::default()).err().unwrap());
     assert!(error.contains("unable to open"), "{error}");
 }
 
@@ -382,7 +382,7 @@ fn admission(request: &str) -> Admission {
 /// The decision for `command`.
 fn decided(record: &RunRecord, command: impl Command) -> Decision {
     let plan = plan();
-    let mut draft = Draft::new(record.clone(), &plan, ledger::stamp(NOON));
+    let mut draft = Draft::new(record.clone(), &plan, ledger::context(NOON));
     assert!(command.decide(&mut draft).is_ok());
     draft.close()
 }

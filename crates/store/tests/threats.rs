@@ -12,9 +12,9 @@ use domain::payload::{Fingerprint, INLINE_BYTES_MAX};
 use domain::plan::{Call, Environment, OnTimeout, Undo, Work};
 use domain::record::Signal;
 use domain::{
-    Action, Approval, ApprovalRequirement, BlastRadius, Cause, Digest, EffectClass, IdempotencyKey,
-    Initiator, Millis, OpId, Payload, PersonId, Plan, PlannedStep, QueueName, Reversibility, Ruling,
-    SignalId, Stamp, StepId, Timestamp, ToolName, WorkerId, WorkflowName, WorkspaceId,
+    Action, Approval, ApprovalRequirement, BlastRadius, Cause, DecisionContext, Digest, EffectClass,
+    IdempotencyKey, Initiator, Millis, OpId, Payload, PersonId, Plan, PlannedStep, QueueName, Reversibility,
+    Ruling, SignalId, StepId, Timestamp, ToolName, WorkerId, WorkflowName, WorkspaceId,
 };
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -63,14 +63,14 @@ impl Run {
             trigger_kind: "servicenow".to_owned(),
             ..ledger::admit_command("acme-production", key, &large())
         };
-        let decision = admit(command, &plan, stamp(0));
+        let decision = admit(command, &plan, context(0));
         store.put_plan(&decision.record.key.tenant, &plan).await.unwrap();
         let admission = Admission { decision, input: Payload::Inline(large()), hold: None };
         Self(LedgerRun::admit(store, admission, &plan).await)
     }
 
     async fn commit<C: Command>(&mut self, store: &SqliteStore, command: C) -> C::Output {
-        let (decision, output) = self.0.decide_with(stamp(self.0.record.version.0 + 1), command);
+        let (decision, output) = self.0.decide_with(context(self.0.record.version.0 + 1), command);
         self.0.apply(&decision);
         assert_eq!(store.commit(decision).await.unwrap(), Write::Committed);
         self.assert_small();
@@ -102,8 +102,8 @@ impl Run {
     }
 }
 
-fn stamp(write: u64) -> Stamp {
-    Stamp {
+fn context(write: u64) -> DecisionContext {
+    DecisionContext {
         op: OpId::new(&format!("01JXZ4T0M3Q8V6R2K9B7N5H1{write:02}")).unwrap(),
         now: Timestamp(1_750_000_000_000),
         by: Initiator::new(Cause::System, worker().as_str()),

@@ -17,6 +17,8 @@ cases![
     superseded_change_has_no_audit_entry,
     audit_log_is_paged_newest_first,
     audit_logs_of_tenants_are_separate,
+    drain_request_has_an_audit_entry,
+    audit_entry_is_written_alone,
 ];
 
 fn key(of: &str, id: &str) -> ApiKey {
@@ -144,4 +146,26 @@ async fn audit_logs_of_tenants_are_separate<S: Store>(store: Arc<S>) {
     assert_eq!(store.fleet().await.unwrap(), Some(Fleet::default()));
     assert_eq!(store.audit(None, PageQuery::first(10)).await.unwrap().entries, [change]);
     assert_eq!(store.audit(Some(&tenant("acme")), PageQuery::first(10)).await.unwrap().entries, []);
+}
+
+async fn drain_request_has_an_audit_entry<S: Store>(store: Arc<S>) {
+    let worker = crate::worker_registry::worker("worker-1");
+    let asked = |at| {
+        let (worker, reason) = (worker.worker.clone(), "release".to_owned());
+        entry(None, at, AdminChange::DrainRequested { worker, reason })
+    };
+    let write = || AuditedWrite::Worker(worker.clone());
+    assert_eq!(store.write_audited(write(), asked(1)).await.unwrap(), Write::Committed);
+    assert_eq!(store.worker(&worker.worker).await.unwrap().as_ref(), Some(&worker));
+    assert_eq!(store.write_audited(write(), asked(2)).await.unwrap(), Write::Superseded);
+    assert_eq!(store.audit(None, PageQuery::first(10)).await.unwrap().entries, [asked(1)]);
+}
+
+async fn audit_entry_is_written_alone<S: Store>(store: Arc<S>) {
+    let change = entry(None, 1, AdminChange::DeadLettersRedriven { limit: 5 });
+    for _ in 0..2 {
+        let written = store.write_audited(AuditedWrite::EntryOnly, change.clone()).await.unwrap();
+        assert_eq!(written, Write::Committed);
+    }
+    assert_eq!(store.audit(None, PageQuery::first(10)).await.unwrap().entries, [change]);
 }

@@ -1,4 +1,4 @@
-//! The log of runs and their evidence: append-only.
+//! The transparency log and the evidence of runs: append-only.
 
 use std::sync::Arc;
 

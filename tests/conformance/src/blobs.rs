@@ -11,9 +11,9 @@ cases![
     blob_is_returned_unchanged,
     same_bytes_have_the_same_blob_ref,
     unknown_blob_is_not_found,
-    a_blob_of_two_mebibytes_fits,
+    blob_of_two_mebibytes_is_accepted,
     empty_blob_is_stored,
-    a_blob_of_one_tenant_is_not_found_under_another,
+    blob_of_one_tenant_is_not_found_under_another,
     blob_is_found_only_under_its_kind,
 ];
 
@@ -41,7 +41,7 @@ async fn unknown_blob_is_not_found<S: Store>(store: Arc<S>) {
     assert_eq!(store.blob(BlobKind::Payloads, &tenant("acme"), &never).await.unwrap(), None);
 }
 
-async fn a_blob_of_two_mebibytes_fits<S: Store>(store: Arc<S>) {
+async fn blob_of_two_mebibytes_is_accepted<S: Store>(store: Arc<S>) {
     // No two neighbouring words are equal, so that compression gains nothing.
     let bytes: Vec<u8> =
         (0_u32..512 * 1024).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()).collect();
@@ -55,7 +55,7 @@ async fn empty_blob_is_stored<S: Store>(store: Arc<S>) {
     assert_eq!(store.blob(BlobKind::Payloads, &tenant("acme"), &blob).await.unwrap(), Some(Vec::new()));
 }
 
-async fn a_blob_of_one_tenant_is_not_found_under_another<S: Store>(store: Arc<S>) {
+async fn blob_of_one_tenant_is_not_found_under_another<S: Store>(store: Arc<S>) {
     for blob_kind in BlobKind::ALL {
         let blob = store.put_blob(blob_kind, &tenant("acme"), b"ours".to_vec()).await.unwrap();
         assert_eq!(store.blob(blob_kind, &tenant("other"), &blob).await.unwrap(), None);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::command::Cancel;
 use domain::{ConcurrencyKey, ConcurrencyScope, Millis, RunId};
-use store::{Admission, Hold, Store, StoreError, Waiter, Write};
+use store::{Admission, KeyAcquisition, Store, StoreError, Waiter, Write};
 
 use crate::fixtures::{LedgerRun as Run, NOON, admission, calls, messages, tenant};
 
@@ -27,7 +27,7 @@ fn concurrency_key(owner: &str) -> ConcurrencyKey {
 
 /// The first commit of a run that takes the concurrency key after `after`.
 fn admission_with_key(owner: &str, request: &str, after: Option<&RunId>) -> Admission {
-    let hold = Hold { concurrency_key: concurrency_key(owner), after: after.cloned() };
+    let hold = KeyAcquisition { concurrency_key: concurrency_key(owner), previous_holder: after.cloned() };
     Admission { hold: Some(hold), ..admission(owner, request, &calls(1)) }
 }
 

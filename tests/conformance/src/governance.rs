@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::approval::PageStatus;
 use domain::command::{Cancel, ClaimResult, Nudge, Pause, Resume, VoteResult};
 use domain::{
     Approval, ApprovalStatus, Card, Cause, Digest, DispatchStop, Fleet, Initiator, Job, Millis, QueueName,
@@ -58,15 +59,15 @@ async fn tenant_switch_is_stored_with_its_settings<S: Store>(store: Arc<S>) {
 
 async fn both_switches_are_read_together<S: Store>(store: Arc<S>) {
     let acme = Tenant { stopped: Some(stopped("fire")), ..Tenant::new(tenant("acme")) };
-    assert_eq!(store.eventual(&acme.tenant).await.unwrap(), (None, None));
+    assert_eq!(store.settings_eventual(&acme.tenant).await.unwrap(), (None, None));
     store.put_tenant(acme.clone()).await.unwrap();
-    assert_eq!(store.eventual(&acme.tenant).await.unwrap(), (None, Some(acme.clone())));
+    assert_eq!(store.settings_eventual(&acme.tenant).await.unwrap(), (None, Some(acme.clone())));
     let all = Fleet { stopped: Some(stopped("flood")), ..Fleet::default() };
     store.put_fleet(all.clone()).await.unwrap();
-    assert_eq!(store.eventual_tenant(&acme.tenant).await.unwrap(), Some(acme.clone()));
-    assert_eq!(store.eventual_tenant(&tenant("umbrella")).await.unwrap(), None);
-    assert_eq!(store.eventual(&acme.tenant).await.unwrap(), (Some(all.clone()), Some(acme)));
-    assert_eq!(store.eventual(&tenant("umbrella")).await.unwrap(), (Some(all), None));
+    assert_eq!(store.tenant_eventual(&acme.tenant).await.unwrap(), Some(acme.clone()));
+    assert_eq!(store.tenant_eventual(&tenant("umbrella")).await.unwrap(), None);
+    assert_eq!(store.settings_eventual(&acme.tenant).await.unwrap(), (Some(all.clone()), Some(acme)));
+    assert_eq!(store.settings_eventual(&tenant("umbrella")).await.unwrap(), (Some(all), None));
 }
 
 async fn tenants_with_active_runs_are_listed<S: Store>(store: Arc<S>) {
@@ -229,7 +230,8 @@ async fn stale_write_does_not_replace_a_card<S: Store>(store: Arc<S>) {
     run.commit(&*store, claim("effect", None)).await;
     let id = domain::ApprovalId::derive(run.key(), 0);
     let acme = tenant("acme");
-    let first = Card { message: "C1/1".to_owned(), revision: 1, reminders: 0, escalated: false };
+    let page = PageStatus::Paged;
+    let first = Card { message: "C1/1".to_owned(), revision: 1, reminders: 0, escalated: false, page };
     let second = Card { revision: 2, ..first.clone() };
     let put =
         |card: &Card, replaces: Option<&Card>| store.put_card(&acme, &id, card.clone(), replaces.cloned());

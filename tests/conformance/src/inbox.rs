@@ -12,7 +12,7 @@ use domain::{
     Source, Timestamp,
 };
 use serde_json::json;
-use store::{Accepted, Clock as _, Due, DueSchedule, Reopen, Store, SystemClock, Write};
+use store::{Clock as _, Due, DueSchedule, Reopen, Store, StoredEntry, SystemClock, Write};
 
 use crate::fixtures::{NOON, tenant};
 
@@ -60,17 +60,17 @@ fn later() -> Timestamp {
     SystemClock.now() + DEDUPE_TTL
 }
 
-fn known(accepted: Accepted) -> InboxEntry {
+fn known(accepted: StoredEntry) -> InboxEntry {
     match accepted {
-        Accepted::Duplicate(known) => *known,
-        Accepted::New => unreachable!("expected a duplicate"),
+        StoredEntry::Duplicate(known) => *known,
+        StoredEntry::New => unreachable!("expected a duplicate"),
     }
 }
 
 async fn inbox_entry_is_found_by_its_run<S: Store>(store: Arc<S>) {
     let received = entry("acme", "sn:1", "proof");
     assert_eq!(store.entry(&received.run).await.unwrap(), None);
-    assert_eq!(store.accept(received.clone()).await.unwrap(), Accepted::New);
+    assert_eq!(store.accept(received.clone()).await.unwrap(), StoredEntry::New);
     assert_eq!(store.entry(&received.run).await.unwrap(), Some(received));
 }
 
@@ -95,10 +95,10 @@ async fn github_deliveries_are_remembered_longer<S: Store>(store: Arc<S>) {
     for source in [Source::GitHub, Source::ServiceNow] {
         let sent = |id| InboxEntry { source, ..entry("acme", &format!("{source}:{id}"), source.as_str()) };
         let first = InboxEntry { at: long_ago, status: InboxStatus::Started, ..sent(1) };
-        assert_eq!(store.accept(first.clone()).await.unwrap(), Accepted::New);
+        assert_eq!(store.accept(first.clone()).await.unwrap(), StoredEntry::New);
         let known = match store.accept(sent(2)).await.unwrap() {
-            Accepted::Duplicate(known) => Some(*known),
-            Accepted::New => None,
+            StoredEntry::Duplicate(known) => Some(*known),
+            StoredEntry::New => None,
         };
         assert_eq!(known, (source == Source::GitHub).then_some(first), "{source}");
     }
@@ -106,7 +106,7 @@ async fn github_deliveries_are_remembered_longer<S: Store>(store: Arc<S>) {
 
 async fn two_tenants_can_receive_the_same_event<S: Store>(store: Arc<S>) {
     for owner in ["acme", "umbrella"] {
-        assert_eq!(store.accept(entry(owner, "sn:1", "proof")).await.unwrap(), Accepted::New);
+        assert_eq!(store.accept(entry(owner, "sn:1", "proof")).await.unwrap(), StoredEntry::New);
     }
 }
 
@@ -126,7 +126,7 @@ async fn one_of_many_concurrent_deliveries_is_new<S: Store>(store: Arc<S>) {
     });
     let mut new = 0;
     for delivery in deliveries.collect::<Vec<_>>() {
-        new += usize::from(delivery.await.unwrap() == Accepted::New);
+        new += usize::from(delivery.await.unwrap() == StoredEntry::New);
     }
     assert_eq!(new, 1);
 }
@@ -139,7 +139,7 @@ fn with_dedupe_key(owner: &str, number: usize, what: &str) -> InboxEntry {
 
 async fn same_dedupe_key_returns_the_first_entry<S: Store>(store: Arc<S>) {
     let first = with_dedupe_key("acme", 1, "opened");
-    assert_eq!(store.accept(first.clone()).await.unwrap(), Accepted::New);
+    assert_eq!(store.accept(first.clone()).await.unwrap(), StoredEntry::New);
     let later =
         |number, after| InboxEntry { at: first.at + after, ..with_dedupe_key("acme", number, "opened") };
     assert_eq!(known(store.accept(later(2, Millis(4_999))).await.unwrap()), first);
@@ -148,10 +148,10 @@ async fn same_dedupe_key_returns_the_first_entry<S: Store>(store: Arc<S>) {
     let earlier = InboxEntry { at: Timestamp(first.at.0 - 4_999), ..with_dedupe_key("acme", 3, "opened") };
     assert_eq!(known(store.accept(earlier).await.unwrap()), first);
 
-    assert_eq!(store.accept(with_dedupe_key("acme", 4, "closed")).await.unwrap(), Accepted::New);
-    assert_eq!(store.accept(with_dedupe_key("umbrella", 5, "opened")).await.unwrap(), Accepted::New);
+    assert_eq!(store.accept(with_dedupe_key("acme", 4, "closed")).await.unwrap(), StoredEntry::New);
+    assert_eq!(store.accept(with_dedupe_key("umbrella", 5, "opened")).await.unwrap(), StoredEntry::New);
     let next = later(6, DUPLICATE_WITHIN);
-    assert_eq!(store.accept(next.clone()).await.unwrap(), Accepted::New);
+    assert_eq!(store.accept(next.clone()).await.unwrap(), StoredEntry::New);
     assert_eq!(known(store.accept(later(7, Millis(9_999))).await.unwrap()), next);
 }
 
@@ -168,7 +168,7 @@ async fn one_of_many_concurrent_duplicates_is_new<S: Store>(store: Arc<S>) {
     });
     let mut new = 0;
     for delivery in deliveries.collect::<Vec<_>>() {
-        new += usize::from(delivery.await.unwrap() == Accepted::New);
+        new += usize::from(delivery.await.unwrap() == StoredEntry::New);
     }
     assert_eq!(new, 1);
 }

@@ -30,14 +30,14 @@ cases![
 const MANY: usize = 20;
 
 /// When a run that was last written at noon is due.
-fn afternoon() -> Timestamp {
+fn due_time() -> Timestamp {
     NOON + ORPHANED_AFTER
 }
 
 async fn only_due_runs_are_found<S: Store>(store: Arc<S>) {
     let run = Run::start(&*store, "acme", "request", &calls(1)).await;
-    assert!(store.due(Timestamp(afternoon().0 - 1), 10).await.unwrap().is_empty());
-    assert_eq!(store.due(afternoon(), 10).await.unwrap(), [Due::Run(run.key().clone())]);
+    assert!(store.due(Timestamp(due_time().0 - 1), 10).await.unwrap().is_empty());
+    assert_eq!(store.due(due_time(), 10).await.unwrap(), [Due::Run(run.key().clone())]);
 }
 
 /// Three runs of two tenants, due in another order than they were started in.
@@ -91,8 +91,8 @@ async fn run_is_found_at_its_new_due_time<S: Store>(store: Arc<S>) {
     let run = Run::start(&*store, "acme", "request", &calls(1)).await;
     let (decision, _) = run.decide_at(NOON + Millis::hours(1), claim("effect", None));
     store.commit(decision).await.unwrap();
-    assert!(store.due(afternoon(), 10).await.unwrap().is_empty());
-    assert_eq!(store.due(afternoon() + Millis::hours(1), 10).await.unwrap(), [Due::Run(run.key().clone())]);
+    assert!(store.due(due_time(), 10).await.unwrap().is_empty());
+    assert_eq!(store.due(due_time() + Millis::hours(1), 10).await.unwrap(), [Due::Run(run.key().clone())]);
 }
 
 fn query(status: Option<RunStatus>, before: Option<Cursor>, limit: u32) -> RunQuery {
@@ -197,7 +197,7 @@ async fn run_list_has_only_the_tenants_runs<S: Store>(store: Arc<S>) {
 const APART: Millis = Millis(5);
 
 /// Runs about two records and about none, every other one canceled, newest first; each starts at its own time.
-async fn about_records<S: Store>(store: &S) -> Vec<RunRecord> {
+async fn admit_about_records<S: Store>(store: &S) -> Vec<RunRecord> {
     let records = [Some("servicenow:incident:9d38"), Some("github:acme/shop#7"), None];
     let mut runs = Vec::new();
     for n in 0..MANY {
@@ -228,7 +228,7 @@ async fn all<S: Store>(store: &S, mut query: RunQuery) -> Vec<RunRecord> {
 }
 
 async fn runs_are_filtered_by_record_status_and_time<S: Store>(store: Arc<S>) {
-    let runs = about_records(&*store).await;
+    let runs = admit_about_records(&*store).await;
     let times = [None, Some(runs[3].created_at), Some(runs[MANY - 4].created_at), Some(Timestamp(i64::MAX))];
     let records = [None, Some("servicenow:incident:9d38"), Some("github:acme/shop#7"), Some("other:record")];
     for record in records.map(|record| record.map(|record| record.parse().unwrap())) {
@@ -243,7 +243,7 @@ async fn runs_are_filtered_by_record_status_and_time<S: Store>(store: Arc<S>) {
 }
 
 async fn record_filter_is_scoped_to_the_tenant<S: Store>(store: Arc<S>) {
-    about_records(&*store).await;
+    admit_about_records(&*store).await;
     let record = Some("servicenow:incident:9d38".parse().unwrap());
     let query = RunQuery { record, ..RunQuery::newest(10) };
     assert_eq!(store.runs(&tenant("umbrella"), query).await.unwrap().runs, []);

@@ -10,8 +10,8 @@ use domain::payload::{Fingerprint, INLINE_BYTES_MAX};
 use domain::plan::{STEPS_MAX, Work};
 use domain::record::Signal;
 use domain::{
-    Cause, EventName, Initiator, Millis, OpId, Payload, Plan, QueueName, RunId, RunKey, SignalId, Stamp,
-    StepSeq, TenantId, WorkerId, WorkflowName, WorkspaceId,
+    Cause, DecisionContext, EventName, Initiator, Millis, OpId, Payload, Plan, QueueName, RunId, RunKey,
+    SignalId, StepSeq, TenantId, WorkerId, WorkflowName, WorkspaceId,
 };
 use serde_json::{Value, json};
 use store::{Admission, Store, Write};
@@ -103,7 +103,8 @@ async fn start_with_long_ids<S: Store>(store: &S) -> Run {
         shaped_by: domain::Participants::default(),
     };
     let op = OpId::new(&long("op")).unwrap();
-    let decision = admit(command, &plan, Stamp { op, now: NOON, by: Initiator::new(Cause::User, "user") });
+    let decision =
+        admit(command, &plan, DecisionContext { op, now: NOON, by: Initiator::new(Cause::User, "user") });
     let record = decision.record.clone();
     store.put_plan(&record.key.tenant, &plan).await.unwrap();
     let written =

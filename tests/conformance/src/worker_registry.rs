@@ -15,7 +15,7 @@ cases![
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
-fn worker(name: &str) -> WorkerRecord {
+pub(crate) fn worker(name: &str) -> WorkerRecord {
     WorkerRecord::new(WorkerId::new(name).unwrap(), WorkerReport::Working { in_flight: 0 }, NOW)
 }
 

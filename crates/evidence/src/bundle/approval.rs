@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::approval::Consumed;
+use domain::approval::ApprovalUse;
 use domain::plan::{Call, OnReject};
 use domain::{
     Action, Approval, ApprovalId, ApprovalRequirement, ApprovalStatus, Digest, EffectClass, Participants,
@@ -38,7 +38,7 @@ pub struct ApprovalSummary {
     pub escalated_at: Option<Timestamp>,
     /// The last attempt that used the approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub consumed: Option<Consumed>,
+    pub consumed: Option<ApprovalUse>,
 }
 
 /// The subject of an approval request, without values.

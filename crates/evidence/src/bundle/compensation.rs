@@ -26,13 +26,13 @@ pub enum EffectStatus {
 }
 
 impl From<view::CompensationEntry> for Compensation {
-    fn from(line: view::CompensationEntry) -> Self {
-        let status = match line.status {
+    fn from(entry: view::CompensationEntry) -> Self {
+        let status = match entry.status {
             view::EffectState::RolledBack => EffectStatus::RolledBack,
             view::EffectState::Reversible => EffectStatus::Reversible,
             view::EffectState::InEffect => EffectStatus::InEffect,
         };
-        Self { step: line.step, key: line.key, status }
+        Self { step: entry.step, key: entry.key, status }
     }
 }
 
@@ -42,10 +42,10 @@ pub(crate) fn compensation_log(bundle: &EvidenceBundle) -> Vec<Compensation> {
         return Vec::new();
     }
     let newest_first = bundle.outcomes.iter().rev().filter(|outcome| !outcome.undo);
-    newest_first.filter_map(|outcome| line(bundle, outcome)).collect()
+    newest_first.filter_map(|outcome| compensation(bundle, outcome)).collect()
 }
 
-fn line(bundle: &EvidenceBundle, outcome: &StepOutcome) -> Option<Compensation> {
+fn compensation(bundle: &EvidenceBundle, outcome: &StepOutcome) -> Option<Compensation> {
     let step = bundle.step(outcome.seq)?;
     let undone = bundle.outcomes.iter().any(|other| other.undo && other.seq == outcome.seq);
     let status = match (undone, step.rollback) {

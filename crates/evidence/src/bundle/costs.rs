@@ -47,7 +47,7 @@ pub struct ModelCost {
 }
 
 /// The cost of one outcome or of one failed attempt.
-struct Line<'a> {
+struct CostLine<'a> {
     step: &'a StepId,
     tool: Option<&'a ToolName>,
     usage: Option<&'a ModelUsage>,
@@ -68,8 +68,9 @@ impl Costs {
         receipts: &[ReceiptSummary],
         events: &[Event],
     ) -> Self {
-        let outcomes = outcomes.iter().filter_map(|outcome| line(steps, outcome, receipts));
-        let lines: Vec<_> = outcomes.chain(events.iter().filter_map(|event| charge(steps, event))).collect();
+        let outcomes = outcomes.iter().filter_map(|outcome| outcome_line(steps, outcome, receipts));
+        let lines: Vec<_> =
+            outcomes.chain(events.iter().filter_map(|event| attempt_line(steps, event))).collect();
         Self {
             total_microusd: lines.iter().map(|line| line.microusd).fold(0, u64::saturating_add),
             steps: by_step(steps, &lines),
@@ -79,39 +80,44 @@ impl Costs {
     }
 }
 
-fn line<'a>(
+fn outcome_line<'a>(
     steps: &'a [BundleStep],
     outcome: &'a StepOutcome,
     receipts: &'a [ReceiptSummary],
-) -> Option<Line<'a>> {
+) -> Option<CostLine<'a>> {
     let step = steps.get(outcome.seq.index())?;
     // An undo may use another tool than the step; the receipt names it.
     let receipt = receipts.iter().find(|receipt| Some(&receipt.key) == outcome.receipt.as_ref());
     let tool = receipt.map(|receipt| &receipt.tool).or(step.tool.as_ref());
     let (usage, microusd) = (outcome.usage.as_ref(), outcome.cost_microusd);
     let costs = microusd > 0 || usage.is_some();
-    costs.then_some(Line { step: &step.id, tool, usage, microusd })
+    costs.then_some(CostLine { step: &step.id, tool, usage, microusd })
 }
 
 /// The cost of a failed attempt.
-fn charge<'a>(steps: &'a [BundleStep], event: &'a Event) -> Option<Line<'a>> {
+fn attempt_line<'a>(steps: &'a [BundleStep], event: &'a Event) -> Option<CostLine<'a>> {
     let EventBody::AttemptCharged { cost_microusd, usage, .. } = &event.body else { return None };
     let step = steps.get(event.seq.index())?;
-    Some(Line { step: &step.id, tool: step.tool.as_ref(), usage: usage.as_ref(), microusd: *cost_microusd })
+    Some(CostLine {
+        step: &step.id,
+        tool: step.tool.as_ref(),
+        usage: usage.as_ref(),
+        microusd: *cost_microusd,
+    })
 }
 
-fn by_step(steps: &[BundleStep], lines: &[Line<'_>]) -> Vec<StepCost> {
+fn by_step(steps: &[BundleStep], lines: &[CostLine<'_>]) -> Vec<StepCost> {
     let sums = totals(lines, |line| Some(line.step));
     let in_order = steps.iter().filter_map(|step| sums.get_key_value(&step.id));
     in_order.map(|(step, sum)| StepCost { step: (*step).clone(), microusd: sum.microusd }).collect()
 }
 
-fn by_tool(lines: &[Line<'_>]) -> Vec<ToolCost> {
+fn by_tool(lines: &[CostLine<'_>]) -> Vec<ToolCost> {
     let sums = totals(lines, |line| line.tool);
     sums.into_iter().map(|(tool, sum)| ToolCost { tool: tool.clone(), microusd: sum.microusd }).collect()
 }
 
-fn by_model(lines: &[Line<'_>]) -> Vec<ModelCost> {
+fn by_model(lines: &[CostLine<'_>]) -> Vec<ModelCost> {
     let sums = totals(lines, |line| line.usage.map(|usage| (&usage.provider, &usage.model)));
     let cost = |((provider, model), sum): ((&String, &String), Sum)| ModelCost {
         provider: provider.clone(),
@@ -124,7 +130,7 @@ fn by_model(lines: &[Line<'_>]) -> Vec<ModelCost> {
 }
 
 /// The totals of the lines, grouped by `key`.
-fn totals<'a, K: Ord>(lines: &[Line<'a>], key: impl Fn(&Line<'a>) -> Option<K>) -> BTreeMap<K, Sum> {
+fn totals<'a, K: Ord>(lines: &[CostLine<'a>], key: impl Fn(&CostLine<'a>) -> Option<K>) -> BTreeMap<K, Sum> {
     let mut sums: BTreeMap<K, Sum> = BTreeMap::new();
     for line in lines {
         if let Some(key) = key(line) {
@@ -135,7 +141,7 @@ fn totals<'a, K: Ord>(lines: &[Line<'a>], key: impl Fn(&Line<'a>) -> Option<K>) 
 }
 
 impl Sum {
-    fn add(&mut self, line: &Line<'_>) {
+    fn add(&mut self, line: &CostLine<'_>) {
         let (input, output) = line.usage.map_or((0, 0), |usage| (usage.input_tokens, usage.output_tokens));
         self.microusd = self.microusd.saturating_add(line.microusd);
         self.input_tokens = self.input_tokens.saturating_add(input);

@@ -126,7 +126,7 @@ impl From<&Value> for InverseSummary {
 
 impl ReceiptSummary {
     /// Whether it belongs to this step, or to its undo, of this run.
-    pub fn is_of(&self, run: &RunId, seq: StepSeq, undo: bool) -> bool {
+    pub fn is_for_step(&self, run: &RunId, seq: StepSeq, undo: bool) -> bool {
         self.run == *run && self.seq == seq && self.undo == undo
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::approval::{Consumed, action_subject};
+use domain::approval::{ApprovalUse, action_subject};
 use domain::{
     ApprovalId, ApprovalRequirement, ApprovalStatus, Digest, Event, EventBody, Participants, Timestamp,
     Verdict, Vote,
@@ -30,7 +30,7 @@ pub(super) struct Request<'a> {
     status: ApprovalStatus,
     reminders: u32,
     escalated_at: Option<Timestamp>,
-    consumed: Option<Consumed>,
+    consumed: Option<ApprovalUse>,
     /// The last intent that used the approval.
     used_for: Option<&'a EventBody>,
 }
@@ -42,7 +42,7 @@ pub(super) fn check<'a>(
     bundle: &'a EvidenceBundle,
     events: &'a [Event],
 ) -> Result<Requests<'a>, VerifyError> {
-    super::ascending("approvals", bundle.approvals.iter().map(|approval| &approval.id))?;
+    super::check_ascending("approvals", bundle.approvals.iter().map(|approval| &approval.id))?;
     let mut requests = Requests::new();
     let mut participants = Participants::default();
     for event in events {
@@ -53,8 +53,8 @@ pub(super) fn check<'a>(
         apply(&mut requests, event, (bundle, &participants))?;
     }
     for approval in &bundle.approvals {
-        let unasked = || VerifyError::NeverAsked { approval: approval.id.clone() };
-        check_record(approval, requests.get(&approval.id).ok_or_else(unasked)?, bundle)?;
+        let never_requested = || VerifyError::NeverAsked { approval: approval.id.clone() };
+        check_record(approval, requests.get(&approval.id).ok_or_else(never_requested)?, bundle)?;
     }
     let known = |id: &ApprovalId| bundle.approvals.binary_search_by(|approval| approval.id.cmp(id)).is_ok();
     match requests.iter().find(|(id, _)| !known(id)) {
@@ -77,28 +77,30 @@ fn apply<'a>(
                 let what = "list of excluded users";
                 return Err(VerifyError::Approval { what, approval: approval.clone() });
             }
-            open(requests, approval, event, bundle)
+            open_request(requests, approval, event, bundle)
         }
-        EventBody::ApprovalVoted { approval, .. } => pending(requests, approval, event)?.count(event),
+        EventBody::ApprovalVoted { approval, .. } => {
+            pending_request(requests, approval, event)?.count_vote(event)
+        }
         EventBody::ApprovalReminded { approval } => {
-            pending(requests, approval, event)?.reminders += 1;
+            pending_request(requests, approval, event)?.reminders += 1;
             Ok(())
         }
         EventBody::ApprovalEscalated { approval } => {
-            pending(requests, approval, event)?.escalated_at = Some(event.at);
+            pending_request(requests, approval, event)?.escalated_at = Some(event.at);
             Ok(())
         }
         EventBody::ApprovalExpired { approval, .. } => {
-            pending(requests, approval, event)?.status = ApprovalStatus::Expired;
+            pending_request(requests, approval, event)?.status = ApprovalStatus::Expired;
             Ok(())
         }
         EventBody::ApprovalWithdrawn { approval, .. } => withdraw(requests, approval, event),
         EventBody::EffectIntended { receipt, verdict, approval, fence, .. } => {
             let effect = (verdict, receipt.action, participants);
-            let Some(request) = covering(requests, event, approval.as_ref(), effect)? else {
+            let Some(request) = required_approval(requests, event, approval.as_ref(), effect)? else {
                 return Ok(());
             };
-            request.consumed = Some(Consumed { fence: *fence, at: event.at });
+            request.consumed = Some(ApprovalUse { fence: *fence, at: event.at });
             request.used_for = Some(&event.body);
             Ok(())
         }
@@ -106,7 +108,7 @@ fn apply<'a>(
     }
 }
 
-fn open<'a>(
+fn open_request<'a>(
     requests: &mut Requests<'a>,
     id: &'a ApprovalId,
     event: &'a Event,
@@ -149,7 +151,7 @@ fn open<'a>(
 }
 
 /// The request `id`, if it still accepts votes.
-fn pending<'r, 'a>(
+fn pending_request<'r, 'a>(
     requests: &'r mut Requests<'a>,
     id: &ApprovalId,
     event: &Event,
@@ -170,7 +172,7 @@ fn withdraw(requests: &mut Requests<'_>, id: &ApprovalId, event: &Event) -> Resu
 
 impl<'a> Request<'a> {
     /// Counts a vote and compares the resulting status with the event.
-    fn count(&mut self, event: &'a Event) -> Result<(), VerifyError> {
+    fn count_vote(&mut self, event: &'a Event) -> Result<(), VerifyError> {
         let EventBody::ApprovalVoted { approval: id, subject, vote, status, discounted } = &event.body else {
             return Ok(());
         };
@@ -204,7 +206,7 @@ impl<'a> Request<'a> {
     }
 
     /// Why this request does not cover an effect, if it does not.
-    fn shortfall(
+    fn coverage_failure(
         &self,
         event: &Event,
         requirement: &ApprovalRequirement,
@@ -226,7 +228,7 @@ impl<'a> Request<'a> {
 }
 
 /// The approval for the effect that `event` intends, if its verdict requires one. Only earlier events count.
-fn covering<'r, 'a>(
+fn required_approval<'r, 'a>(
     requests: &'r mut Requests<'a>,
     event: &Event,
     approval: Option<&ApprovalId>,
@@ -242,7 +244,7 @@ fn covering<'r, 'a>(
         (Ruling::NeedsApproval(requirement), Some(id)) => {
             let missing = || VerifyError::ApprovalMissing { n, approval: id.clone() };
             let request = requests.get_mut(id).ok_or_else(missing)?;
-            match request.shortfall(event, requirement, effect) {
+            match request.coverage_failure(event, requirement, effect) {
                 Some(why) => Err(VerifyError::NotCovered { n, approval: id.clone(), why }),
                 None => Ok(Some(request)),
             }
@@ -284,8 +286,10 @@ fn matches_intent(subject: &SubjectSummary, intent: &EventBody) -> bool {
     match (subject, intent) {
         (
             SubjectSummary::Action { tool, target, class, .. },
-            EventBody::EffectIntended { tool: used, target: on, class: as_class, .. },
-        ) => (tool, target, class) == (used, on, as_class),
+            EventBody::EffectIntended {
+                tool: intent_tool, target: intent_target, class: intent_class, ..
+            },
+        ) => (tool, target, class) == (intent_tool, intent_target, intent_class),
         _ => false,
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn receipt_owners(events: &[Event]) -> BTreeMap<&IdempotencyKey, Rece
 }
 
 pub(super) fn check(bundle: &EvidenceBundle, events: &[Event]) -> Result<(), VerifyError> {
-    super::ascending("receipts", bundle.receipts.iter().map(|receipt| &receipt.key))?;
+    super::check_ascending("receipts", bundle.receipts.iter().map(|receipt| &receipt.key))?;
     check_reads(events)?;
     let effects = EffectEvents::new(events, bundle)?;
     for end in &effects.ends {
@@ -85,9 +85,9 @@ pub(super) fn check(bundle: &EvidenceBundle, events: &[Event]) -> Result<(), Ver
 
 /// Policy allowed every read that the chain records.
 fn check_reads(events: &[Event]) -> Result<(), VerifyError> {
-    let refused =
+    let is_denied =
         |event: &&Event| event.read_verdict.as_ref().is_some_and(|verdict| verdict.ruling != Ruling::Allow);
-    match events.iter().find(refused) {
+    match events.iter().find(is_denied) {
         Some(event) => Err(VerifyError::Denied { n: event.n }),
         None => Ok(()),
     }
@@ -138,7 +138,7 @@ fn check_end(end: &StepEnd<'_>, bundle: &EvidenceBundle) -> Result<(), VerifyErr
     let StepEnd { event, receipt: ReceiptRef { key, action }, attempt, output } = end;
     let missing = || VerifyError::ReceiptMissing { n: event.n, key: key.clone() };
     let receipt = bundle.receipt(key).ok_or_else(missing)?;
-    let own = receipt.is_of(&bundle.run.run, event.seq, event.undo);
+    let own = receipt.is_for_step(&bundle.run.run, event.seq, event.undo);
     let ReceiptStatus::Done { at, result, .. } = &receipt.state else {
         return Err(VerifyError::NotItsEffect { n: event.n, key: key.clone() });
     };
@@ -206,7 +206,7 @@ fn check_intent(receipt: &ReceiptSummary, event: &Event, bundle: &EvidenceBundle
         (
             "step",
             step.map(|step| &step.id) == Some(&receipt.step)
-                && receipt.is_of(&bundle.run.run, event.seq, event.undo),
+                && receipt.is_for_step(&bundle.run.run, event.seq, event.undo),
         ),
         ("tool", receipt.tool == *tool && (event.undo || planned == Some(tool))),
         ("class", receipt.class == *class),
@@ -226,7 +226,7 @@ fn check_counts(
 ) -> Result<(), VerifyError> {
     let own = |end: &&StepEnd<'_>| {
         let receipt = bundle.receipt(&end.receipt.key);
-        receipt.is_some_and(|receipt| receipt.is_of(&bundle.run.run, end.event.seq, end.event.undo))
+        receipt.is_some_and(|receipt| receipt.is_for_step(&bundle.run.run, end.event.seq, end.event.undo))
     };
     let count = |undo: bool| {
         let ended = effects.ends.iter().filter(|end| end.event.undo == undo);

@@ -52,7 +52,7 @@ impl Replay<'_> {
         let step = self.plan.get(event.seq.index()).ok_or(VerifyError::OffPlan { n })?;
         self.move_run(event)?;
         self.move_step(event, step)?;
-        self.check_holder(event, step)?;
+        self.check_lease(event, step)?;
         self.undoing |= matches!(event.body, EventBody::RollbackStarted { .. });
         Ok(())
     }
@@ -60,7 +60,7 @@ impl Replay<'_> {
     fn move_run(&mut self, event: &Event) -> Result<(), VerifyError> {
         let legal = |transition: &RunTransition| match (self.run, transition.from) {
             (None, None) => transition.to == RunStatus::Queued,
-            (Some(last), Some(from)) => reachable_silently(last, from) && is_legal(from, transition.to),
+            (Some(last), Some(from)) => reachable_without_event(last, from) && is_legal(from, transition.to),
             (None, Some(_)) | (Some(_), None) => false,
         };
         match &event.run {
@@ -83,7 +83,7 @@ impl Replay<'_> {
             return Err(VerifyError::OffPlan { n });
         }
         let legal = StepMove::ALL.iter().any(|by| from.after(*by) == Ok(*to));
-        if !legal || !self.step_reachable_silently(*seq, *from) {
+        if !legal || !self.step_reachable_without_event(*seq, *from) {
             return Err(VerifyError::StepTransition { n, step: id.clone(), to: *to });
         }
         self.steps[seq.index()] = *to;
@@ -91,7 +91,7 @@ impl Replay<'_> {
     }
 
     /// Checks that a worker can have held the step, or its undo, at an event that needs a lease.
-    fn check_holder(&mut self, event: &Event, step: &BundleStep) -> Result<(), VerifyError> {
+    fn check_lease(&mut self, event: &Event, step: &BundleStep) -> Result<(), VerifyError> {
         let (EventBody::EffectIntended { fence, .. } | EventBody::LeaseExpired { fence, .. }) = &event.body
         else {
             return Ok(());
@@ -109,8 +109,8 @@ impl Replay<'_> {
         } else {
             (RunStatus::Running, StepStatus::Running)
         };
-        if !self.run.is_some_and(|last| reachable_silently(last, run))
-            || !self.step_reachable_silently(event.seq, at)
+        if !self.run.is_some_and(|last| reachable_without_event(last, run))
+            || !self.step_reachable_without_event(event.seq, at)
         {
             return Err(VerifyError::NotHeld { n: event.n, step: step.id.clone() });
         }
@@ -120,7 +120,7 @@ impl Replay<'_> {
     }
 
     /// Whether the step at `seq` can reach `to` without an event.
-    fn step_reachable_silently(&self, seq: StepSeq, to: StepStatus) -> bool {
+    fn step_reachable_without_event(&self, seq: StepSeq, to: StepStatus) -> bool {
         let last = self.steps[seq.index()];
         let earlier_done = self.steps[..seq.index()].iter().all(|step| *step == StepStatus::Succeeded);
         let active = match last {
@@ -134,7 +134,7 @@ impl Replay<'_> {
 }
 
 /// Whether a run can get from `last` to `to` without an event.
-fn reachable_silently(last: RunStatus, to: RunStatus) -> bool {
+fn reachable_without_event(last: RunStatus, to: RunStatus) -> bool {
     to == last || last.after(RunMove::Claim) == Ok(to)
 }
 
@@ -150,12 +150,12 @@ fn is_legal(from: RunStatus, to: RunStatus) -> bool {
 fn matches_status(body: &EventBody, undo: bool, to: Option<StepStatus>, kind: BundleStepKind) -> bool {
     match to {
         Some(to) => can_lead_to(body, undo, to, kind),
-        None => !ends(body, undo),
+        None => !always_ends_step(body, undo),
     }
 }
 
 /// Whether the event always ends a step.
-fn ends(body: &EventBody, undo: bool) -> bool {
+fn always_ends_step(body: &EventBody, undo: bool) -> bool {
     use EventBody as B;
     match body {
         B::StepSucceeded { .. } | B::StepRolledBack { .. } | B::StepFailed { .. } => true,
@@ -179,15 +179,15 @@ fn can_lead_to(body: &EventBody, undo: bool, to: StepStatus, kind: BundleStepKin
         S::FailedRetryable => {
             matches!(body, B::AttemptFailed { .. } | B::OutcomeUnknown { .. } | B::RunPaused { .. })
         }
-        S::Succeeded => succeeds(body, kind),
-        S::FailedTerminal => fails(body),
+        S::Succeeded => can_succeed(body, kind),
+        S::FailedTerminal => can_fail(body),
         S::Canceled => matches!(body, B::RunCanceled { .. }),
         S::RolledBack => undo && matches!(body, B::StepRolledBack { .. }),
     }
 }
 
 /// Whether the event can be the success of a step of this kind. Only an approval completes a gate.
-fn succeeds(body: &EventBody, kind: BundleStepKind) -> bool {
+fn can_succeed(body: &EventBody, kind: BundleStepKind) -> bool {
     use EventBody as B;
     match kind {
         BundleStepKind::Call => matches!(body, B::StepSucceeded { .. }),
@@ -196,7 +196,7 @@ fn succeeds(body: &EventBody, kind: BundleStepKind) -> bool {
     }
 }
 
-fn fails(body: &EventBody) -> bool {
+fn can_fail(body: &EventBody) -> bool {
     use EventBody as B;
     match body {
         B::StepFailed { .. } | B::ActionDenied { .. } | B::ApprovalExpired { .. } | B::TimedOut { .. } => {

@@ -58,7 +58,7 @@ fn events(bundle: &EvidenceBundle) -> Result<Vec<Event>, VerifyError> {
 }
 
 /// Checks that `sorted` is strictly ascending.
-fn ascending<K: Ord>(what: &'static str, sorted: impl Iterator<Item = K>) -> Result<(), VerifyError> {
+fn check_ascending<K: Ord>(what: &'static str, sorted: impl Iterator<Item = K>) -> Result<(), VerifyError> {
     if sorted.is_sorted_by(|one, next| one < next) { Ok(()) } else { Err(VerifyError::Order { what }) }
 }
 

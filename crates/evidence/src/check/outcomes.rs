@@ -8,7 +8,7 @@ use crate::bundle::{Costs, EvidenceBundle, StepOutcome, compensation_log};
 use crate::error::VerifyError;
 
 pub(super) fn check(bundle: &EvidenceBundle, events: &[Event]) -> Result<(), VerifyError> {
-    super::ascending("outcomes", bundle.outcomes.iter().map(|outcome| (outcome.seq, outcome.undo)))?;
+    super::check_ascending("outcomes", bundle.outcomes.iter().map(|outcome| (outcome.seq, outcome.undo)))?;
     for outcome in &bundle.outcomes {
         check_outcome(outcome, events)?;
     }
@@ -60,7 +60,7 @@ struct StepEnd<'a> {
 
 impl<'a> From<&'a Event> for StepEnd<'a> {
     fn from(event: &'a Event) -> Self {
-        let free = |output| Self { output, receipt: None, cost: (0, None) };
+        let without_cost = |output| Self { output, receipt: None, cost: (0, None) };
         match &event.body {
             EventBody::StepSucceeded { output, receipt, cost_microusd, usage, .. }
             | EventBody::StepRolledBack { output, receipt, cost_microusd, usage, .. } => Self {
@@ -68,15 +68,15 @@ impl<'a> From<&'a Event> for StepEnd<'a> {
                 receipt: receipt.as_ref().map(|receipt| &receipt.key),
                 cost: (*cost_microusd, usage.as_ref()),
             },
-            EventBody::EventDelivered { payload, .. } => free(Some(*payload)),
+            EventBody::EventDelivered { payload, .. } => without_cost(Some(*payload)),
             // The output of these steps is derived from the event.
             EventBody::ApprovalVoted { vote, .. } if vote.approve => {
-                free(Some(Fingerprint::of(&json!({ "approved": true, "by": vote.person }))))
+                without_cost(Some(Fingerprint::of(&json!({ "approved": true, "by": vote.person }))))
             }
             EventBody::TimedOut { .. } if final_status(event) == Some(StepStatus::Succeeded) => {
-                free(Some(Fingerprint::of(&json!({ "timed_out": true }))))
+                without_cost(Some(Fingerprint::of(&json!({ "timed_out": true }))))
             }
-            _ => free(None),
+            _ => without_cost(None),
         }
     }
 }

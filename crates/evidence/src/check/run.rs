@@ -12,12 +12,12 @@ pub(super) fn check(
     replay: &Replay<'_>,
 ) -> Result<(), VerifyError> {
     let run = &bundle.run;
-    admitted(run, events)?;
+    check_admission(run, events)?;
     check_end(run, events, replay)?;
-    steps_ended(bundle, replay)
+    check_steps(bundle, replay)
 }
 
-fn admitted(run: &BundleRun, events: &[Event]) -> Result<(), VerifyError> {
+fn check_admission(run: &BundleRun, events: &[Event]) -> Result<(), VerifyError> {
     let Some(Event { at, body: EventBody::RunAdmitted { workflow, version, plan, trigger, .. }, .. }) =
         events.first()
     else {
@@ -50,7 +50,7 @@ fn check_end(run: &BundleRun, events: &[Event], replay: &Replay<'_>) -> Result<(
 }
 
 /// A run succeeded if and only if all steps succeeded, and failed only if a step failed.
-fn steps_ended(bundle: &EvidenceBundle, replay: &Replay<'_>) -> Result<(), VerifyError> {
+fn check_steps(bundle: &EvidenceBundle, replay: &Replay<'_>) -> Result<(), VerifyError> {
     let mut steps = bundle.steps.iter().zip(&replay.steps);
     match bundle.run.status {
         RunStatus::Succeeded => match steps.find(|(_, status)| **status != StepStatus::Succeeded) {

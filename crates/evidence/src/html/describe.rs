@@ -1,5 +1,6 @@
 //! Describes events, verdicts and states in one line each.
 
+use domain::money::money;
 use domain::{Channel, Event, EventBody, Ruling, Verdict, Vote};
 
 use crate::bundle::{ReceiptStatus, SubjectSummary};
@@ -24,10 +25,10 @@ fn step_event(event: &Event) -> String {
             format!("attempt {} failed: {} {}", number + 1, failure.code, failure.message)
         }
         EventBody::AttemptCharged { number, cost_microusd, .. } => {
-            format!("attempt {} cost {cost_microusd} millionths of a US dollar", number + 1)
+            format!("attempt {} cost {}", number + 1, money(*cost_microusd))
         }
-        EventBody::LeaseExpired { previous_worker: silent, fence, .. } => {
-            format!("worker {silent} lost its lease; taken over under fence {}", fence.0)
+        EventBody::LeaseExpired { previous_worker, fence, .. } => {
+            format!("worker {previous_worker} lost its lease; taken over under fence {}", fence.0)
         }
         EventBody::OutcomeUnknown { receipt, failure } => {
             format!("outcome of {} unknown: {}", receipt.key, failure.message)

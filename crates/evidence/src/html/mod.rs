@@ -19,10 +19,15 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
 
 /// Renders the report of a verified bundle.
 pub fn html(verified: &Verified) -> String {
-    page(verified).into_string()
+    page(verified, None).into_string()
 }
 
-fn page(verified: &Verified) -> Markup {
+/// Renders the report with `notice` above everything else.
+pub fn html_with_notice(verified: &Verified, notice: &str) -> String {
+    page(verified, Some(notice)).into_string()
+}
+
+fn page(verified: &Verified, notice: Option<&str>) -> Markup {
     let bundle = verified.bundle();
     let run = &bundle.run;
     html! {
@@ -37,6 +42,9 @@ fn page(verified: &Verified) -> Markup {
                 style { (maud::PreEscaped(STYLE)) }
             }
             body {
+                @if let Some(notice) = notice {
+                    p.notice role="alert" { (Visible(notice)) }
+                }
                 header {
                     h1 { (Visible(run.workflow.as_str())) " v" (run.version) " " span.status { (run.status.as_str()) } }
                     p { (Visible(&verified.summary())) }

@@ -152,7 +152,7 @@ pub(super) fn chain(verified: &Verified) -> Markup {
 pub(super) fn log(log: &LogProof) -> Markup {
     html! {
         section {
-            h2 { "Log of runs" }
+            h2 { "Transparency log" }
             p { "Entry " (log.index) " of " (Visible(&log.origin)) ". The log had " (log.size) " entries including this one." }
             pre { @for line in log.checkpoint.lines() { (Visible(line)) "\n" } }
         }

@@ -62,12 +62,12 @@ pub(crate) fn drop_event(document: &mut Value, kind: &str) {
 /// Renumbers the events and updates references to them.
 pub(crate) fn renumber(document: &mut Value) {
     let entries = document["chain"].as_array_mut().unwrap();
-    let olds: Vec<_> = entries.iter().map(|entry| entry["event"]["n"].clone()).collect();
+    let old_numbers: Vec<_> = entries.iter().map(|entry| entry["event"]["n"].clone()).collect();
     for (n, entry) in entries.iter_mut().enumerate() {
         entry["event"]["n"] = n.into();
     }
     for outcome in document["outcomes"].as_array_mut().unwrap() {
-        if let Some(n) = olds.iter().position(|old| *old == outcome["event"]) {
+        if let Some(n) = old_numbers.iter().position(|old| *old == outcome["event"]) {
             outcome["event"] = n.into();
         }
     }
@@ -82,7 +82,7 @@ pub(crate) fn rechain(document: &mut Value) {
     let mut head = Digest::ZERO;
     for entry in document["chain"].as_array_mut().unwrap() {
         let event: Event = serde_json::from_value(entry["event"].clone()).unwrap();
-        head = chain::seal(&run, &head, event).hash;
+        head = chain::chain_event(&run, &head, event).hash;
         entry["hash"] = json!(head);
     }
     document["run"]["events"] = document["chain"].as_array().unwrap().len().into();

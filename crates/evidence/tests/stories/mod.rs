@@ -128,7 +128,7 @@ fn plain() -> TestEnv {
     let mut run = TestEnv::start(plan(steps));
     run.work();
     run.work();
-    run.serve();
+    run.advance();
     run.signal();
     run.work();
     run.work();
@@ -144,7 +144,7 @@ fn one_effect() -> TestEnv {
 fn approved_by_one() -> TestEnv {
     let mut run = TestEnv::start(plan([step("read"), step("set.one")]));
     run.work();
-    run.serve();
+    run.advance();
     run.vote("paula", true);
     run.work();
     run
@@ -152,7 +152,7 @@ fn approved_by_one() -> TestEnv {
 
 fn approved_by_two() -> TestEnv {
     let mut run = TestEnv::start(plan([step("shell.two"), step("read")]));
-    run.serve();
+    run.advance();
     run.pass_time_and_remind();
     run.vote("paula", true);
     run.pass_time_and_remind();
@@ -165,7 +165,7 @@ fn approved_by_two() -> TestEnv {
 fn denied() -> TestEnv {
     let mut run = TestEnv::start(plan([step("set.allow"), step("shell.deny"), step("read")]));
     run.work();
-    run.serve();
+    run.advance();
     run
 }
 
@@ -175,10 +175,10 @@ fn rolled_back_after_failure() -> TestEnv {
     let mut run = TestEnv::start(plan(steps));
     run.work();
     run.work();
-    run.serve();
+    run.advance();
     run.fail();
     run.work();
-    run.serve();
+    run.advance();
     run.vote("paula", true);
     run.work();
     run
@@ -187,7 +187,7 @@ fn rolled_back_after_failure() -> TestEnv {
 fn canceled() -> TestEnv {
     let mut run = TestEnv::start(plan([step("set.allow"), step("set.one"), step("read")]));
     run.work();
-    run.serve();
+    run.advance();
     run.cancel();
     run
 }
@@ -195,7 +195,7 @@ fn canceled() -> TestEnv {
 /// The cancel request arrives while a worker holds the step: the step finishes and is rolled back.
 fn canceled_in_flight() -> TestEnv {
     let mut run = TestEnv::start(plan([undoable("set.allow", "set.allow"), step("read")]));
-    run.serve();
+    run.advance();
     run.cancel();
     run.finish();
     run.work();
@@ -204,15 +204,15 @@ fn canceled_in_flight() -> TestEnv {
 
 fn taken_over() -> TestEnv {
     let mut run = TestEnv::start(plan([step("read"), step("native.one"), step("find.allow")]));
-    run.serve();
+    run.advance();
     run.expire_lease();
     run.work();
-    run.serve();
+    run.advance();
     run.vote("paula", true);
-    run.serve();
+    run.advance();
     run.expire_lease();
     run.work();
-    run.serve();
+    run.advance();
     run.expire_lease();
     run.work();
     run
@@ -220,21 +220,21 @@ fn taken_over() -> TestEnv {
 
 fn gate_and_time_out() -> TestEnv {
     let mut run = TestEnv::start(plan([gate(), wait(), step("read")]));
-    run.serve();
+    run.advance();
     run.vote("paula", true);
-    run.serve();
+    run.advance();
     run.pass_time();
-    run.serve();
+    run.advance();
     run.work();
     run
 }
 
 fn gate_rejected_then_approved() -> TestEnv {
     let mut run = TestEnv::start(plan([gate(), step("set.allow")]));
-    run.serve();
+    run.advance();
     run.vote("paula", false);
     run.resume();
-    run.serve();
+    run.advance();
     run.vote("peter", true);
     run.work();
     run
@@ -243,17 +243,17 @@ fn gate_rejected_then_approved() -> TestEnv {
 fn approval_expired() -> TestEnv {
     let mut run = TestEnv::start(plan([undoable("set.allow", "set.allow"), step("set.two")]));
     run.work();
-    run.serve();
+    run.advance();
     run.vote("paula", true);
     run.pass_time();
-    run.serve();
+    run.advance();
     run.work();
     run
 }
 
 fn approval_rejected() -> TestEnv {
     let mut run = TestEnv::start(plan([step("set.two")]));
-    run.serve();
+    run.advance();
     run.vote("paula", true);
     run.vote("peter", false);
     run
@@ -262,9 +262,9 @@ fn approval_rejected() -> TestEnv {
 /// The first attempt had no effect, and the approval stays valid for the second.
 fn approval_used_twice() -> TestEnv {
     let mut run = TestEnv::start(plan([step("set.one")]));
-    run.serve();
+    run.advance();
     run.vote("paula", true);
-    run.serve();
+    run.advance();
     run.retry_later();
     run.work();
     run
@@ -273,10 +273,10 @@ fn approval_used_twice() -> TestEnv {
 /// The approved action changes before it is performed.
 fn asked_again() -> TestEnv {
     let mut run = TestEnv::start(plan([step("set.one")]));
-    run.serve();
+    run.advance();
     run.vote("paula", true);
     run.contract += 1;
-    run.serve();
+    run.advance();
     run.vote("peter", true);
     run.work();
     run
@@ -284,9 +284,9 @@ fn asked_again() -> TestEnv {
 
 fn outcome_unknown() -> TestEnv {
     let mut run = TestEnv::start(plan([step("shell.one"), step("read")]));
-    run.serve();
+    run.advance();
     run.vote("paula", true);
-    run.serve();
+    run.advance();
     run.lose_outcome();
     run.cancel();
     run
@@ -294,7 +294,7 @@ fn outcome_unknown() -> TestEnv {
 
 fn outcome_unknown_then_done() -> TestEnv {
     let mut run = TestEnv::start(plan([step("shell.allow")]));
-    run.serve();
+    run.advance();
     run.lose_outcome();
     run.resume();
     run.work();
@@ -304,7 +304,7 @@ fn outcome_unknown_then_done() -> TestEnv {
 fn event_came_early() -> TestEnv {
     let mut run = TestEnv::start(plan([wait()]));
     run.signal();
-    run.serve();
+    run.advance();
     run
 }
 
@@ -314,7 +314,7 @@ fn effect_reused() -> TestEnv {
     other.work();
     let mut run = TestEnv::start(plan([step("shared.allow"), step("read")]));
     run.receipts = other.receipts;
-    run.serve();
+    run.advance();
     run.work();
     run
 }
@@ -322,7 +322,7 @@ fn effect_reused() -> TestEnv {
 /// The effect failed in this run and succeeded in another run.
 fn effect_superseded() -> TestEnv {
     let mut run = TestEnv::start(plan([step("shared.allow")]));
-    run.serve();
+    run.advance();
     run.fail();
     let mut other = TestEnv::start_as("other", plan([step("shared.allow")]));
     other.receipts = run.receipts;
@@ -337,9 +337,9 @@ fn undo_denied() -> TestEnv {
     let mut run = TestEnv::start(plan([undoable("set.allow", "set.deny"), step("read")]));
     run.work();
     run.roll_back();
-    run.serve();
+    run.advance();
     run.resume();
-    run.serve();
+    run.advance();
     run.cancel();
     run
 }

@@ -91,7 +91,7 @@ fn issue_command(run: &mut TestEnv, random: &mut Random) {
             Ok(())
         }
         28..34 => run.try_finish(),
-        _ => run.try_serve(),
+        _ => run.try_advance(),
     };
 }
 
@@ -102,7 +102,7 @@ fn cancel(run: &mut TestEnv) {
         let _refused = run.try_decide("olga", Pause { reason: "test end".to_owned() });
         if stopped.is_err() || !run.record.status.is_terminal() {
             run.pass_time();
-            let _refused = run.try_serve().and_then(|()| run.try_finish());
+            let _refused = run.try_advance().and_then(|()| run.try_finish());
         }
     }
 }

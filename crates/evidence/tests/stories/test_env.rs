@@ -13,11 +13,11 @@ use domain::payload::Fingerprint;
 use domain::plan::{Call, Environment, OnReject, OnTimeout, Undo, Validation, Work};
 use domain::record::Signal;
 use domain::{
-    Action, Approval, ApprovalId, ApprovalRequirement, ApproverCount, Cause, Channel, Decision, Digest,
-    Draft, EffectClass, EventName, Failure, FieldChange, IdempotencyKey, Initiator, Live, Millis, ModelUsage,
-    OpId, Payload, PersonId, Plan, PlannedStep, Reason, Receipt, Refusal, Reversibility, Ruling, RunRecord,
-    RunStatus, SignalId, Stamp, StepId, StepRecord, Tenant, TenantId, Tier, Timestamp, ToolName, Verdict,
-    WorkerId, WorkflowName, WorkspaceId,
+    Action, Approval, ApprovalId, ApprovalRequirement, ApproverCount, Cause, Channel, Decision,
+    DecisionContext, Digest, Draft, EffectClass, EventName, Failure, FieldChange, IdempotencyKey, Initiator,
+    Millis, ModelUsage, OpId, Payload, PersonId, Plan, PlannedStep, Reason, Receipt, Refusal, Reversibility,
+    Ruling, RunRecord, RunStatus, SignalId, StepId, StepRecord, StepState, Tenant, TenantId, Tier, Timestamp,
+    ToolName, Verdict, WorkerId, WorkflowName, WorkspaceId,
 };
 use serde_json::json;
 
@@ -111,8 +111,9 @@ impl TestEnv {
             applied_by: None,
             shaped_by: domain::Participants::default(),
         };
-        let stamp = Stamp { op: OpId::new("op-0").unwrap(), now, by: Initiator::new(Cause::User, "rita") };
-        let decision = admit(request, &plan, stamp);
+        let context =
+            DecisionContext { op: OpId::new("op-0").unwrap(), now, by: Initiator::new(Cause::User, "rita") };
+        let decision = admit(request, &plan, context);
         let mut env = Self {
             now,
             record: decision.record.clone(),
@@ -135,13 +136,14 @@ impl TestEnv {
     pub(crate) fn try_decide<C: Command>(&mut self, by: &str, command: C) -> Result<C::Output, Refusal> {
         self.writes += 1;
         self.now = self.now + Millis(250);
-        let stamp = Stamp {
+        let context = DecisionContext {
             op: OpId::new(&format!("op-{}", self.writes)).unwrap(),
             now: self.now,
             by: Initiator::new(Cause::System, by),
         };
         let plan = self.plan.clone();
-        let mut draft = Draft::new(self.record.clone(), &plan, stamp).with_approval(self.current_approval());
+        let mut draft =
+            Draft::new(self.record.clone(), &plan, context).with_approval(self.current_approval());
         let output = command.decide(&mut draft)?;
         let decision = draft.close();
         self.store(decision);
@@ -154,7 +156,7 @@ impl TestEnv {
 
     fn store(&mut self, decision: Decision) {
         let stored =
-            |event: domain::SealedEvent| StoredEvent { canonical: event.canonical, hash: event.hash };
+            |event: domain::ChainedEvent| StoredEvent { canonical: event.canonical, hash: event.hash };
         self.entries.extend(decision.events.into_iter().map(stored));
         self.steps.extend(decision.steps);
         for change in decision.receipts {
@@ -174,7 +176,7 @@ impl TestEnv {
 
     /// The approval request in the run record.
     fn current_approval(&self) -> Option<Approval> {
-        self.approvals.get(self.record.live.approval()?).cloned()
+        self.approvals.get(self.record.step_state.approval()?).cloned()
     }
 
     /// The receipts that events of the run refer to.
@@ -191,11 +193,11 @@ impl TestEnv {
     }
 
     /// Performs the next due operation of the run.
-    pub(crate) fn serve(&mut self) {
-        self.try_serve().unwrap();
+    pub(crate) fn advance(&mut self) {
+        self.try_advance().unwrap();
     }
 
-    pub(crate) fn try_serve(&mut self) -> Result<(), Refusal> {
+    pub(crate) fn try_advance(&mut self) -> Result<(), Refusal> {
         match next(&self.record, &self.plan, self.now) {
             Next::Nothing | Next::NotBefore(_) => Err(Refusal::WrongState { expected: "a due operation" }),
             Next::Claim => self.claim(|claim, env| env.try_decide("worker", claim)),
@@ -248,7 +250,7 @@ impl TestEnv {
             _ => IdempotencyKey::for_step(&call.tool, &self.record.key.run, &step.id),
         };
         match &step.rollback {
-            Some(Undo::Call(undo)) if self.record.is_undoing() => self.action_of(undo, key.undo()),
+            Some(Undo::Call(undo)) if self.record.is_rolling_back() => self.action_of(undo, key.undo()),
             _ => self.action_of(call, key),
         }
     }
@@ -274,7 +276,7 @@ impl TestEnv {
     }
 
     pub(crate) fn try_finish(&mut self) -> Result<(), Refusal> {
-        let grant = self.held()?;
+        let grant = self.current_grant()?;
         let output = json!({ "answer": SECRET });
         let (provider, model) = ("provider".to_owned(), "model-1".to_owned());
         let usage = ModelUsage { provider, model, input_tokens: 1_000, output_tokens: 20 };
@@ -291,28 +293,28 @@ impl TestEnv {
         self.try_decide("worker", finish).map(drop)
     }
 
-    fn held(&self) -> Result<Grant, Refusal> {
+    fn current_grant(&self) -> Result<Grant, Refusal> {
         self.grant.clone().ok_or(Refusal::WrongState { expected: "a grant" })
     }
 
     /// Claims the step and finishes it.
     pub(crate) fn work(&mut self) {
-        self.serve();
-        if matches!(self.record.live, Live::Running(_)) {
+        self.advance();
+        if matches!(self.record.step_state, StepState::Running(_)) {
             self.finish();
         }
     }
 
     /// Claims the step, approves it if necessary, and finishes it.
     pub(crate) fn work_approved(&mut self) {
-        self.serve();
+        self.advance();
         for person in ["paula", "peter"] {
             if self.record.status == RunStatus::WaitingApproval {
                 self.vote(person, true);
             }
         }
-        if !matches!(self.record.live, Live::Running(_)) {
-            self.serve();
+        if !matches!(self.record.step_state, StepState::Running(_)) {
+            self.advance();
         }
         self.finish();
     }
@@ -323,7 +325,7 @@ impl TestEnv {
     }
 
     pub(crate) fn try_fail(&mut self) -> Result<(), Refusal> {
-        let grant = self.held()?;
+        let grant = self.current_grant()?;
         let failure = Failure::new("HTTP_STATUS", "400 Bad Request");
         self.try_decide("worker", Fail { fence: Some(grant.fence), failure, receipt: grant.receipt })
             .map(drop)
@@ -341,7 +343,7 @@ impl TestEnv {
     }
 
     pub(crate) fn try_retry(&mut self, certainty: Certainty) -> Result<(), Refusal> {
-        let grant = self.held()?;
+        let grant = self.current_grant()?;
         let failure = Failure::new("HTTP_STATUS", "503 Service Unavailable");
         let retry =
             Retry { fence: grant.fence, failure, certainty, retry_after: None, receipt: grant.receipt };
@@ -354,21 +356,23 @@ impl TestEnv {
 
     /// Advances the clock to the next deadline of the run.
     pub(crate) fn pass_time(&mut self) {
-        let until = match &self.record.live {
-            Live::Retrying { not_before, .. } => *not_before,
-            Live::WaitingEvent { deadline, .. } | Live::WaitingApproval { deadline, .. } => *deadline,
-            Live::Running(lease) => lease.until,
-            Live::Ready { .. } | Live::Unresolved { .. } | Live::Ended { .. } => self.now,
+        let until = match &self.record.step_state {
+            StepState::Retrying { not_before, .. } => *not_before,
+            StepState::WaitingEvent { deadline, .. } | StepState::WaitingApproval { deadline, .. } => {
+                *deadline
+            }
+            StepState::Running(lease) => lease.until,
+            StepState::Ready { .. } | StepState::Unresolved { .. } | StepState::Ended { .. } => self.now,
         };
         self.now = self.now.max(until);
     }
 
     pub(crate) fn pass_time_and_remind(&mut self) {
-        let Live::WaitingApproval { nudge_at, .. } = &self.record.live else {
+        let StepState::WaitingApproval { nudge_at, .. } = &self.record.step_state else {
             panic!("no approval is pending")
         };
         self.now = self.now.max(*nudge_at);
-        self.serve();
+        self.advance();
     }
 
     pub(crate) fn vote(&mut self, person: &str, approve: bool) {

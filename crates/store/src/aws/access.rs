@@ -11,7 +11,7 @@ use crate::queue::Queue;
 
 use super::item::{BODY, Item, REVISION, number};
 use super::key::Key;
-use super::{AwsStore, Condition, with};
+use super::{AwsStore, Condition, build_item};
 
 impl<Q, B> Access for AwsStore<Q, B>
 where
@@ -37,7 +37,7 @@ where
         // The range starts with the last key of the previous page; one more key shows whether there is a next page.
         for item in self.range(ends, limit.saturating_add(2), doing).await? {
             if Key::of(&item).as_ref() != Some(&first) {
-                keys.push(self.read(&item, doing).await?);
+                keys.push(self.decode_body(&item, doing).await?);
             }
         }
         Ok(KeyPage::of(keys, *limit))
@@ -54,8 +54,8 @@ where
         key: &ApiKey,
         doing: &'static str,
     ) -> Result<(Item, Condition), StoreError> {
-        let body = self.body(&key.tenant, key, doing).await?;
-        let item = with(
+        let body = self.encode_body(&key.tenant, key, doing).await?;
+        let item = build_item(
             &Key::api_key(&key.tenant, key.id.as_str()),
             [(REVISION, number(key.revision)), (BODY, body)],
         );

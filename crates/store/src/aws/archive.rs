@@ -32,7 +32,7 @@ where
     }
 
     async fn put_evidence(&self, run: &RunKey, evidence: Evidence) -> Result<Write, StoreError> {
-        let evidence = self.body(&run.tenant, &evidence, RECORDING).await?;
+        let evidence = self.encode_body(&run.tenant, &evidence, RECORDING).await?;
         let values = || Item::from([(":evidence".to_owned(), evidence.clone())]);
         let key = Key::run(run);
         let (set, condition) =
@@ -42,9 +42,9 @@ where
             format!("{set} REMOVE due_pk, due_at, evidence_pending"),
             format!("{condition} AND evidence_pending = :yes"),
         );
-        let mut with_yes = values();
-        with_yes.insert(":yes".to_owned(), AttributeValue::Bool(true));
-        match self.update(&key, &set_finished, &finished, with_yes, RECORDING).await? {
+        let mut finished_values = values();
+        finished_values.insert(":yes".to_owned(), AttributeValue::Bool(true));
+        match self.update(&key, &set_finished, &finished, finished_values, RECORDING).await? {
             Write::Committed => Ok(Write::Committed),
             // Evidence is already recorded, or the run was resumed and stays in the due index.
             Write::Superseded => self.update(&key, set, condition, values(), RECORDING).await,
@@ -56,12 +56,12 @@ where
         run: &RunKey,
     ) -> Result<Option<(RunRecord, Option<Evidence>)>, StoreError> {
         let Some(item) = self.get(&Key::run(run), FINDING).await? else { return Ok(None) };
-        Ok(Some((self.read(&item, FINDING).await?, self.evidence_in(&item).await?)))
+        Ok(Some((self.decode_body(&item, FINDING).await?, self.decode_evidence(&item).await?)))
     }
 
     async fn evidence(&self, run: &RunKey) -> Result<Option<Evidence>, StoreError> {
         match self.get(&Key::run(run), FINDING).await? {
-            Some(item) => self.evidence_in(&item).await,
+            Some(item) => self.decode_evidence(&item).await,
             None => Ok(None),
         }
     }
@@ -73,10 +73,10 @@ where
     B: Blobs + Send + Sync + 'static,
 {
     /// The location of evidence in the item of a run.
-    async fn evidence_in(&self, item: &Item) -> Result<Option<Evidence>, StoreError> {
+    async fn decode_evidence(&self, item: &Item) -> Result<Option<Evidence>, StoreError> {
         if !item.contains_key(EVIDENCE) {
             return Ok(None);
         }
-        item::read_from(&self.blobs, item, EVIDENCE, FINDING).await.map(Some)
+        item::decode_attribute(&self.blobs, item, EVIDENCE, FINDING).await.map(Some)
     }
 }

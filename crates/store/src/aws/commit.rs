@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
+use domain::dispatch::RECORD_FORMAT;
 use domain::record::ORPHANED_AFTER;
 use domain::{
     Approval, Decision, Digest, Job, Payload, Receipt, ReceiptChange, ReceiptCheck, RecordName, RunKey,
@@ -16,19 +17,19 @@ use domain::{
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
-use crate::ledger::{Hold, Write};
+use crate::ledger::{KeyAcquisition, Write};
 use crate::queue::Queue;
 
 use super::error::{AwsError, Class};
 use super::item::{
-    self, BODY, BUFFERED, DIGEST, EVENT, EVIDENCE_PENDING, Item, ItemError, NUMBER, REVISION, RUN,
-    UNNAMED_BYTES, bytes, number, text,
+    self, BODY, BUFFERED, DIGEST, EVENT, EVIDENCE_PENDING, FORMAT, Item, ItemError, NUMBER,
+    OTHER_ATTRIBUTES_BYTES, REVISION, RUN, bytes, number, text,
 };
-use super::key::Key;
+use super::key::{Key, PAUSED_PARTITION, RUN_PARTITION, index_partition};
 use super::outbox::GRACE;
 use super::sequence::Sequence;
-use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, OPEN, SHARDS};
-use super::{AwsStore, Condition, EXISTS, expected, names, with};
+use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, OPEN};
+use super::{AwsStore, Condition, EXISTS, attribute_names, build_item, expected};
 
 const COMMITTING: &str = "commit a decision";
 
@@ -73,11 +74,11 @@ where
         &self,
         decision: Decision,
         input: Option<Payload>,
-        hold: Option<Hold>,
+        hold: Option<KeyAcquisition>,
     ) -> Result<Write, StoreError> {
         let now = self.clock.now();
         let time = CommitTime { now, sequence: self.sequences.next(now) };
-        let mut transaction = self.transaction(&decision, input.as_ref(), &time).await?;
+        let mut transaction = self.build_transaction(&decision, input.as_ref(), &time).await?;
         if let Some(hold) = &hold {
             self.write_concurrency_key(&mut transaction, &decision.record.key, hold)?;
         }
@@ -93,7 +94,7 @@ where
         }
     }
 
-    async fn transaction(
+    async fn build_transaction(
         &self,
         decision: &Decision,
         input: Option<&Payload>,
@@ -118,14 +119,15 @@ where
         time: &CommitTime,
     ) -> Result<(), StoreError> {
         let record = &decision.record;
-        let body = self.body(&record.key.tenant, record, COMMITTING).await?;
+        let body = self.encode_body(&record.key.tenant, record, COMMITTING).await?;
         let key = Key::run(&record.key);
         let Some(version) = decision.replaces else {
-            let mut item = with(
+            let mut item = build_item(
                 &key,
                 [
                     (REVISION, number(record.version)),
                     (BODY, body),
+                    (FORMAT, number(RECORD_FORMAT)),
                     (BY_TENANT.hash, text(record.key.tenant.as_str())),
                     (BY_TENANT.range, text(time.sequence.with_id(record.key.run.as_str()))),
                 ],
@@ -133,15 +135,18 @@ where
             item.extend(
                 index_attributes(decision, time).into_iter().filter_map(IndexAttribute::into_attribute),
             );
-            return self.put_in(transaction, Guard::Version, item, Condition::is_new());
+            return self.add_put(transaction, Guard::Version, item, Condition::is_new());
         };
         let mut values = Item::from([
             expected(number(version)),
             (":rev".to_owned(), number(record.version)),
             (":body".to_owned(), body),
+            (":fmt".to_owned(), number(RECORD_FORMAT)),
         ]);
         let expression = update_expression(index_attributes(decision, time), &mut values);
-        self.update_in(transaction, &key, &expression, Some("rev = :expected"), values)
+        // The record that was read has a format that this program supports. If a newer program has written it since, both
+        // conditions fail.
+        self.add_update(transaction, &key, &expression, Some("rev = :expected AND fmt <= :fmt"), values)
     }
 
     /// Makes `run` the holder of the concurrency key.
@@ -149,12 +154,14 @@ where
         &self,
         transaction: &mut Transaction,
         run: &RunKey,
-        hold: &Hold,
+        hold: &KeyAcquisition,
     ) -> Result<(), StoreError> {
-        let item =
-            with(&Key::concurrency_key(&run.tenant, &hold.concurrency_key), [(RUN, text(run.run.as_str()))]);
-        let condition = hold.after.as_ref().map_or_else(Condition::is_new, Condition::run);
-        self.put_in(transaction, Guard::Version, item, condition)
+        let item = build_item(
+            &Key::concurrency_key(&run.tenant, &hold.concurrency_key),
+            [(RUN, text(run.run.as_str()))],
+        );
+        let condition = hold.previous_holder.as_ref().map_or_else(Condition::is_new, Condition::run);
+        self.add_put(transaction, Guard::Version, item, condition)
     }
 
     async fn write_history(
@@ -164,20 +171,22 @@ where
         input: Option<&Payload>,
     ) -> Result<(), StoreError> {
         let run = &decision.record.key;
-        for sealed in &decision.events {
-            let n = sealed.event.n;
+        for chained in &decision.events {
+            let n = chained.event.n;
             let step = decision.steps.iter().find(|step| step.event == n);
             let key = step.map_or_else(|| Key::event(run, n), |step| Key::step(run, step.seq, step.undo));
-            let event = bytes(sealed.canonical.as_slice());
-            let digest = bytes(sealed.hash.as_bytes().as_slice());
-            let mut item = with(&key, [(NUMBER, number(n)), (EVENT, event), (DIGEST, digest)]);
+            let event = bytes(chained.canonical.as_slice());
+            let digest = bytes(chained.hash.as_bytes().as_slice());
+            let mut item = build_item(&key, [(NUMBER, number(n)), (EVENT, event), (DIGEST, digest)]);
             let body = match (step, input) {
-                (Some(step), _) => Some(self.body(&run.tenant, step, COMMITTING).await?),
-                (None, Some(input)) if n == 0 => Some(self.body(&run.tenant, input, COMMITTING).await?),
+                (Some(step), _) => Some(self.encode_body(&run.tenant, step, COMMITTING).await?),
+                (None, Some(input)) if n == 0 => {
+                    Some(self.encode_body(&run.tenant, input, COMMITTING).await?)
+                }
                 (None, _) => None,
             };
             item.extend(body.map(|body| (BODY.to_owned(), body)));
-            self.put_in(transaction, Guard::History, item, Condition::is_new())?;
+            self.add_put(transaction, Guard::History, item, Condition::is_new())?;
         }
         Ok(())
     }
@@ -189,19 +198,19 @@ where
     ) -> Result<(), StoreError> {
         for (receipt, replaces) in receipt_writes(changes) {
             let key = Key::receipt(&receipt.tenant, &receipt.key);
-            let body = self.body(&receipt.tenant, receipt, COMMITTING).await?;
-            let item = with(&key, [(REVISION, number(receipt.revision)), (BODY, body)]);
+            let body = self.encode_body(&receipt.tenant, receipt, COMMITTING).await?;
+            let item = build_item(&key, [(REVISION, number(receipt.revision)), (BODY, body)]);
             let condition = replaces.map_or_else(Condition::is_new, Condition::revision);
-            self.put_in(transaction, Guard::Version, item, condition)?;
+            self.add_put(transaction, Guard::Version, item, condition)?;
         }
         for displaced in changes.iter().filter_map(|change| change.displaces.as_ref()) {
             let run = RunKey { tenant: displaced.tenant.clone(), run: displaced.run.clone() };
             let values = Item::from([(
                 ":body".to_owned(),
-                self.body(&displaced.tenant, displaced, COMMITTING).await?,
+                self.encode_body(&displaced.tenant, displaced, COMMITTING).await?,
             )]);
             // No condition: the revision of the receipt that replaces it is checked.
-            self.update_in(
+            self.add_update(
                 transaction,
                 &Key::displaced(&run, &displaced.key),
                 "SET body = :body",
@@ -217,7 +226,7 @@ where
         for ReceiptCheck { key, revision } in &decision.receipt_checks {
             let key = Key::receipt(&decision.record.key.tenant, key);
             let values = Item::from([expected(number(*revision))]);
-            self.update_in(transaction, &key, "SET rev = :expected", Some("rev = :expected"), values)?;
+            self.add_update(transaction, &key, "SET rev = :expected", Some("rev = :expected"), values)?;
         }
         Ok(())
     }
@@ -231,15 +240,16 @@ where
         for change in changes {
             match change {
                 SignalChange::Record(signal) => {
-                    let body = self.body(&run.tenant, signal, COMMITTING).await?;
+                    let body = self.encode_body(&run.tenant, signal, COMMITTING).await?;
                     let buffered = AttributeValue::Bool(signal.buffered);
-                    let item = with(&Key::signal(run, &signal.id), [(BODY, body), (BUFFERED, buffered)]);
-                    self.put_in(transaction, Guard::Version, item, Condition::is_new())?;
+                    let item =
+                        build_item(&Key::signal(run, &signal.id), [(BODY, body), (BUFFERED, buffered)]);
+                    self.add_put(transaction, Guard::Version, item, Condition::is_new())?;
                 }
                 SignalChange::Use(id) => {
                     let used = Item::from([(":buffered".to_owned(), AttributeValue::Bool(false))]);
                     let key = Key::signal(run, id);
-                    self.update_in(transaction, &key, "SET buffered = :buffered", Some(EXISTS), used)?;
+                    self.add_update(transaction, &key, "SET buffered = :buffered", Some(EXISTS), used)?;
                 }
             }
         }
@@ -253,7 +263,7 @@ where
         time: &CommitTime,
     ) -> Result<(), StoreError> {
         let mut values = Item::from([
-            (":body".to_owned(), self.body(&approval.run.tenant, approval, COMMITTING).await?),
+            (":body".to_owned(), self.encode_body(&approval.run.tenant, approval, COMMITTING).await?),
             (":open_sk".to_owned(), text(time.sequence.with_id(approval.id.as_str()))),
             (":rev".to_owned(), number(approval.revision)),
         ]);
@@ -267,24 +277,24 @@ where
         // new run and the old approval request, because they are in different partitions.
         let newer = Some("attribute_not_exists(rev) OR rev < :rev");
         let key = Key::approval(&approval.run.tenant, &approval.id);
-        self.update_in(transaction, &key, expression, newer, values)
+        self.add_update(transaction, &key, expression, newer, values)
     }
 
     /// Adds a conditional put to the transaction.
-    pub(super) fn put_in(
+    pub(super) fn add_put(
         &self,
         transaction: &mut Transaction,
         guard: Guard,
         item: Item,
         condition: Condition,
     ) -> Result<(), StoreError> {
-        let item = item::compressed(item, BODY, 0);
+        let item = item::compress(item, BODY, 0);
         item::check_size(&item, COMMITTING)?;
         let put = Put::builder()
             .table_name(&*self.table)
             .set_item(Some(item))
             .condition_expression(condition.expression)
-            .set_expression_attribute_names(names(&[condition.expression]))
+            .set_expression_attribute_names(attribute_names(&[condition.expression]))
             .set_expression_attribute_values(condition.values)
             .build()
             .map_err(|error| StoreError::broken(COMMITTING, error))?;
@@ -292,7 +302,7 @@ where
         Ok(())
     }
 
-    pub(super) fn update_in(
+    pub(super) fn add_update(
         &self,
         transaction: &mut Transaction,
         key: &Key,
@@ -300,7 +310,7 @@ where
         condition: Option<&str>,
         values: Item,
     ) -> Result<(), StoreError> {
-        let values = item::compressed(values, ":body", key.bytes() + UNNAMED_BYTES);
+        let values = item::compress(values, ":body", key.bytes() + OTHER_ATTRIBUTES_BYTES);
         let update = Update::builder()
             .table_name(&*self.table)
             .set_key(Some(key.item()))
@@ -334,9 +344,9 @@ where
         };
         let error = AwsError::from_sdk(error);
         Err(match reasons {
-            Some(reasons) => {
-                error.canceled(reasons.iter().map(Option::as_deref)).check_guards(&reasons, &guards)
-            }
+            Some(reasons) => error
+                .with_cancellation_reasons(reasons.iter().map(Option::as_deref))
+                .check_guards(&reasons, &guards),
             None => error,
         })
     }
@@ -346,7 +356,7 @@ where
     /// out.
     async fn update_one(&self, update: Option<Update>) -> Result<(), AwsError> {
         let Some(update) = update else { return Ok(()) };
-        let once = Config::builder().retry_config(RetryConfig::disabled());
+        let no_retries = Config::builder().retry_config(RetryConfig::disabled());
         let write = self
             .client
             .update_item()
@@ -355,7 +365,7 @@ where
             .update_expression(update.update_expression)
             .set_condition_expression(update.condition_expression)
             .set_expression_attribute_values(update.expression_attribute_values);
-        write.customize().config_override(once).send().await.map(drop).map_err(AwsError::from_sdk)
+        write.customize().config_override(no_retries).send().await.map(drop).map_err(AwsError::from_sdk)
     }
 
     /// The client request token. It is unique within the account, so it includes the table name. 32 of the 36
@@ -409,10 +419,10 @@ fn index_attributes(decision: &Decision, time: &CommitTime) -> [IndexAttribute; 
     let record = &decision.record;
     let set_or_remove =
         |value: Option<AttributeValue>| value.map_or(AttributeChange::Remove, AttributeChange::Set);
-    let shard_of_run = || text(shard(UNFINISHED, &record.key));
-    let by_status = set_or_remove(in_status(&record.key.tenant, record.status).map(text));
-    let about = record.trigger.record.as_ref();
-    let by_record = set_or_remove(about.map(|about| text(on_record(&record.key.tenant, about))));
+    let run_partition = || text(index_partition(RUN_PARTITION, &record.key));
+    let by_status = set_or_remove(status_partition(&record.key.tenant, record.status).map(text));
+    let name = record.trigger.record.as_ref();
+    let by_record = set_or_remove(name.map(|name| text(record_partition(&record.key.tenant, name))));
     let evidence_pending = decision.outgoing.iter().any(|message| message.job == Job::BuildEvidence);
     // A finished run stays in the due index until it has evidence. If its due time is near anyway, the index entry
     // stays unchanged, because a changed entry is a billed write; the sweep moves it if the evidence is late. A run
@@ -420,33 +430,34 @@ fn index_attributes(decision: &Decision, time: &CommitTime) -> [IndexAttribute; 
     let [due_partition, due_at] = if evidence_pending {
         let near = decision.was_due.is_some_and(|due| due <= time.now + ORPHANED_AFTER);
         let set = if near { AttributeChange::SetIfMissing } else { AttributeChange::Set };
-        [AttributeChange::SetIfMissing(shard_of_run()), set(number((time.now + GRACE).0))]
+        [AttributeChange::SetIfMissing(run_partition()), set(number((time.now + GRACE).0))]
     } else {
         [
-            set_or_remove(record.due_at.map(|_| shard_of_run())),
+            set_or_remove(record.due_at.map(|_| run_partition())),
             set_or_remove(record.due_at.map(|at| number(at.0))),
         ]
     };
     let evidence_pending = set_or_remove(evidence_pending.then_some(AttributeValue::Bool(true)));
     // A paused run is not due. This index lets the sweep find every tenant with unfinished runs.
     let paused = record.status == RunStatus::Paused;
-    let [paused_in, paused_as] = [shard(PAUSED, &record.key), record.key.run.to_string()]
-        .map(|value| set_or_remove(paused.then(|| text(value))));
+    let [paused_partition, paused_sort_key] =
+        [index_partition(PAUSED_PARTITION, &record.key), record.key.run.to_string()]
+            .map(|value| set_or_remove(paused.then(|| text(value))));
     [
         IndexAttribute(BY_STATUS.hash, by_status),
         IndexAttribute(BY_RECORD.hash, by_record),
         IndexAttribute(DUE.hash, due_partition),
         IndexAttribute(DUE.range, due_at),
         IndexAttribute(EVIDENCE_PENDING, evidence_pending),
-        IndexAttribute(OPEN.hash, paused_in),
-        IndexAttribute(OPEN.range, paused_as),
+        IndexAttribute(OPEN.hash, paused_partition),
+        IndexAttribute(OPEN.range, paused_sort_key),
     ]
 }
 
 /// The update expression for a record, its revision and its index attributes. DynamoDB writes an index entry only
 /// if it changes, so setting an unchanged attribute costs nothing.
 fn update_expression(attributes: [IndexAttribute; INDEX_ATTRIBUTES], values: &mut Item) -> String {
-    let (mut set, mut remove) = ("SET rev = :rev, body = :body".to_owned(), Vec::new());
+    let (mut set, mut remove) = ("SET rev = :rev, body = :body, fmt = :fmt".to_owned(), Vec::new());
     for IndexAttribute(name, change) in attributes {
         let (value, assignment) = match change {
             AttributeChange::Set(value) => (value, format!(", {name} = :{name}")),
@@ -467,7 +478,7 @@ fn update_expression(attributes: [IndexAttribute; INDEX_ATTRIBUTES], values: &mu
 /// The partition of the status index for runs in `status`. `None` for succeeded runs: they are the majority, so a
 /// query reads the list of all runs instead. Active runs share one partition, because their status changes with
 /// every approval request, and each move of an index entry is two billed writes.
-pub(super) fn in_status(tenant: &TenantId, status: RunStatus) -> Option<String> {
+pub(super) fn status_partition(tenant: &TenantId, status: RunStatus) -> Option<String> {
     use RunStatus::{
         Canceled, FailedRetryable, FailedTerminal, Paused, Queued, RollingBack, Running, Succeeded,
         WaitingApproval, WaitingEvent,
@@ -482,31 +493,8 @@ pub(super) fn in_status(tenant: &TenantId, status: RunStatus) -> Option<String> 
 }
 
 /// The partition of the record index. A record name may contain the separator, so it comes last.
-pub(super) fn on_record(tenant: &TenantId, record: &RecordName) -> String {
+pub(super) fn record_partition(tenant: &TenantId, record: &RecordName) -> String {
     format!("{tenant}#{record}")
-}
-
-/// The prefix of the partitions of [`DUE`] that hold unfinished runs, pending inbox entries, and finished runs until
-/// they have evidence or the sweep moves them.
-pub(super) const UNFINISHED: &str = "run";
-
-/// The prefix of the partition of [`DUE`] that holds finished runs whose evidence is late.
-pub(super) const WITHOUT_EVIDENCE: &str = "evidence";
-
-/// The prefix of the partition of [`OPEN`] that holds paused runs.
-pub(super) const PAUSED: &str = "paused";
-
-/// The partition of an index for entries of this `kind` of `run`.
-pub(super) fn shard(kind: &str, run: &RunKey) -> String {
-    let digest = Digest::of_parts("countersign/due-shard/v1", &[run.tenant.as_str(), run.run.as_str()]);
-    // Two bytes: the remainders of one byte would fill some partitions more than others.
-    let [first, second, ..] = *digest.as_bytes();
-    format!("{kind}#{}", u16::from_be_bytes([first, second]) % u16::from(shards(kind)))
-}
-
-/// The number of partitions for entries of this `kind`.
-pub(super) fn shards(kind: &str) -> u8 {
-    if kind == UNFINISHED { SHARDS } else { 1 }
 }
 
 /// The receipts to write and the revision that each replaces. With several changes to one key, the first names the

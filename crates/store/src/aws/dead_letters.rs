@@ -57,7 +57,7 @@ impl SqsQueue {
         let mut letters = Vec::new();
         for queue in QueueName::ALL {
             if dead.iter().any(|dead| dead.queue == queue) {
-                let receives = self.receives_max(queue).await?;
+                let receives = self.max_receive_count(queue).await?;
                 let of_queue = dead.iter().filter(|dead| dead.queue == queue);
                 letters.extend(of_queue.map(|dead| dead.to_dead_letter(receives)));
             }
@@ -109,8 +109,8 @@ impl SqsQueue {
             self.receive_from(QueueName::Steps),
         );
         let (mut dead, mut failed) = (Vec::new(), None);
-        for (seen, error) in [ingest, decisions, steps] {
-            dead.extend(seen);
+        for (received, error) in [ingest, decisions, steps] {
+            dead.extend(received);
             failed = failed.or(error);
         }
         match failed {
@@ -129,8 +129,10 @@ impl SqsQueue {
         while dead.len() < SCAN_MAX {
             let options = ReceiveOptions { max: BATCH_MAX, visibility: SCAN_VISIBILITY, wait: SCAN_WAIT };
             match self.receive_batch(&url, options).await {
-                Ok(seen) if seen.is_empty() => break,
-                Ok(seen) => dead.extend(seen.iter().filter_map(|message| DeadMessage::of(queue, message))),
+                Ok(received) if received.is_empty() => break,
+                Ok(received) => {
+                    dead.extend(received.iter().filter_map(|message| DeadMessage::of(queue, message)));
+                }
                 Err(error) => return (dead, Some(error)),
             }
         }
@@ -155,22 +157,22 @@ impl SqsQueue {
 
     /// The `maxReceiveCount` of `queue`. SQS resets the receive count when it moves a message to the dead-letter
     /// queue.
-    async fn receives_max(&self, queue: QueueName) -> Result<Option<u32>, StoreError> {
-        let request = self.client.get_queue_attributes().queue_url(self.urls.of(queue));
+    async fn max_receive_count(&self, queue: QueueName) -> Result<Option<u32>, StoreError> {
+        let request = self.client.get_queue_attributes().queue_url(self.urls.get(queue));
         let response = request.attribute_names(QueueAttributeName::RedrivePolicy).send().await;
         let response = response.map_err(|error| AwsError::from_sdk(error).into_read_error(READING))?;
         let policy = response.attributes.unwrap_or_default().remove(&QueueAttributeName::RedrivePolicy);
         let policy: Option<Value> = policy.and_then(|policy| serde_json::from_str(&policy).ok());
-        Ok(policy.and_then(|policy| count(&policy["maxReceiveCount"])))
+        Ok(policy.and_then(|policy| parse_count(&policy["maxReceiveCount"])))
     }
 
     fn dead_url(&self, queue: QueueName) -> String {
-        format!("{}-dead", self.urls.of(queue))
+        format!("{}-dead", self.urls.get(queue))
     }
 }
 
 /// SQS accepts a number or a string here, and returns it as it was given.
-fn count(value: &Value) -> Option<u32> {
+fn parse_count(value: &Value) -> Option<u32> {
     match value {
         Value::String(text) => text.parse().ok(),
         number => number.as_u64()?.try_into().ok(),

@@ -63,7 +63,10 @@ impl AwsError {
 
     /// The error of a canceled transaction, classified by its cancellation reasons.
     #[must_use]
-    pub(super) fn canceled<'r>(self, reasons: impl IntoIterator<Item = Option<&'r str>>) -> Self {
+    pub(super) fn with_cancellation_reasons<'r>(
+        self,
+        reasons: impl IntoIterator<Item = Option<&'r str>>,
+    ) -> Self {
         Self { class: classify_cancellation(reasons), ..self }
     }
 
@@ -136,13 +139,13 @@ const UNKNOWN: [&str; 5] = [
 
 /// Classifies an error code.
 fn classify(code: Option<&str>, server_error: bool) -> Class {
-    let among = |codes: &[&str]| code.is_some_and(|code| codes.contains(&code));
-    let meanings = [
-        (among(&SUPERSEDED), Class::Superseded),
-        (among(&BUSY), Class::Busy),
-        (among(&UNKNOWN) || server_error, Class::Unknown),
+    let is_in = |codes: &[&str]| code.is_some_and(|code| codes.contains(&code));
+    let classes = [
+        (is_in(&SUPERSEDED), Class::Superseded),
+        (is_in(&BUSY), Class::Busy),
+        (is_in(&UNKNOWN) || server_error, Class::Unknown),
     ];
-    meanings.into_iter().find(|(applies, _)| *applies).map_or(Class::Broken, |(_, class)| class)
+    classes.into_iter().find(|(applies, _)| *applies).map_or(Class::Broken, |(_, class)| class)
 }
 
 /// Classifies a canceled transaction. A failed condition is final only if no item had a conflict: next to a

@@ -13,7 +13,7 @@ use crate::queue::Queue;
 
 use super::item::{BODY, Item, REVISION, number, text};
 use super::key::Key;
-use super::{AwsStore, Condition, Consistency, with};
+use super::{AwsStore, Condition, Consistency, build_item};
 
 impl<Q, B> Governance for AwsStore<Q, B>
 where
@@ -34,7 +34,10 @@ where
         self.get_body(&Key::fleet(), "read the fleet settings").await
     }
 
-    async fn eventual(&self, tenant: &TenantId) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
+    async fn settings_eventual(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
         let doing = "read the dispatch switches";
         let (fleet_key, tenant_key) = (Key::fleet(), Key::tenant(tenant));
         let (mut fleet_settings, mut tenant_settings) = (None, None);
@@ -42,20 +45,20 @@ where
         self.get_batch(&[fleet_key.clone(), tenant_key], Consistency::Eventual, &mut found, doing).await?;
         for item in found {
             if Key::of(&item).as_ref() == Some(&fleet_key) {
-                fleet_settings = Some(self.read(&item, doing).await?);
+                fleet_settings = Some(self.decode_body(&item, doing).await?);
             } else {
-                tenant_settings = Some(self.read(&item, doing).await?);
+                tenant_settings = Some(self.decode_body(&item, doing).await?);
             }
         }
         Ok((fleet_settings, tenant_settings))
     }
 
-    async fn eventual_tenant(&self, tenant: &TenantId) -> Result<Option<Tenant>, StoreError> {
+    async fn tenant_eventual(&self, tenant: &TenantId) -> Result<Option<Tenant>, StoreError> {
         let doing = "read the dispatch switches";
         let mut found = Vec::with_capacity(1);
         self.get_batch(&[Key::tenant(tenant)], Consistency::Eventual, &mut found, doing).await?;
         match found.first() {
-            Some(item) => self.read(item, doing).await.map(Some),
+            Some(item) => self.decode_body(item, doing).await.map(Some),
             None => Ok(None),
         }
     }
@@ -73,7 +76,8 @@ where
         files: PolicyFiles,
     ) -> Result<(), StoreError> {
         let doing = "store a policy";
-        let item = with(&Key::policy(tenant, hash), [(BODY, self.body(tenant, &files, doing).await?)]);
+        let item =
+            build_item(&Key::policy(tenant, hash), [(BODY, self.encode_body(tenant, &files, doing).await?)]);
         self.put(item, Condition::is_new(), doing).await.map(drop)
     }
 
@@ -97,7 +101,7 @@ where
             items.into_iter().filter_map(|item| Some((Key::of(&item)?, item))).collect();
         let mut approvals = Vec::with_capacity(keys.len());
         for item in keys.iter().filter_map(|key| items.remove(key)) {
-            approvals.push(self.read(&item, doing).await?);
+            approvals.push(self.decode_body(&item, doing).await?);
         }
         Ok(approvals)
     }
@@ -119,11 +123,11 @@ where
     ) -> Result<Write, StoreError> {
         let doing = "write a card";
         let key = Key::card(tenant, id);
-        let item = with(&key, [(BODY, self.body(tenant, &card, doing).await?)]);
+        let item = build_item(&key, [(BODY, self.encode_body(tenant, &card, doing).await?)]);
         let Some(replaces) = replaces else {
             return self.put(item, Condition::is_new(), doing).await;
         };
-        let unchanged = Condition::body(self.body(tenant, &replaces, doing).await?);
+        let unchanged = Condition::body(self.encode_body(tenant, &replaces, doing).await?);
         if self.put(item.clone(), unchanged, doing).await? == Write::Committed {
             return Ok(Write::Committed);
         }
@@ -131,7 +135,7 @@ where
         // stored bytes.
         let current = self.get(&key, doing).await?;
         match current {
-            Some(current) if self.read::<Card>(&current, doing).await? == replaces => {
+            Some(current) if self.decode_body::<Card>(&current, doing).await? == replaces => {
                 let unchanged = current.get(BODY).cloned().map_or_else(Condition::is_new, Condition::body);
                 self.put(item, unchanged, doing).await
             }
@@ -150,15 +154,16 @@ where
         tenant: &Tenant,
         doing: &'static str,
     ) -> Result<(Item, Condition), StoreError> {
-        let body = self.body(&tenant.tenant, tenant, doing).await?;
-        let item = with(&Key::tenant(&tenant.tenant), [(REVISION, number(tenant.revision)), (BODY, body)]);
+        let body = self.encode_body(&tenant.tenant, tenant, doing).await?;
+        let item =
+            build_item(&Key::tenant(&tenant.tenant), [(REVISION, number(tenant.revision)), (BODY, body)]);
         Ok((item, tenant.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision)))
     }
 
     pub(super) fn fleet_item(fleet: &Fleet, doing: &'static str) -> Result<(Item, Condition), StoreError> {
         // Fleet settings are short, so they are always inline: a blob would need a tenant.
         let body = serde_json::to_string(fleet).map_err(|error| StoreError::broken(doing, error))?;
-        let item = with(&Key::fleet(), [(REVISION, number(fleet.revision)), (BODY, text(body))]);
+        let item = build_item(&Key::fleet(), [(REVISION, number(fleet.revision)), (BODY, text(body))]);
         Ok((item, fleet.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision)))
     }
 }

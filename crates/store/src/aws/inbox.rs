@@ -13,17 +13,17 @@ use domain::{
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
-use crate::inbox::{Accepted, DueSchedule, Inbox, Reopen};
+use crate::inbox::{DueSchedule, Inbox, Reopen, StoredEntry};
 use crate::ledger::Write;
 use crate::queue::Queue;
 
-use super::commit::{Guard, Transaction, UNFINISHED, shard};
+use super::commit::{Guard, Transaction};
 use super::error::Class;
 use super::index::DueQuery;
 use super::item::{BODY, Item, ItemError, RECEIVED_AT, RUN, number, read_number, read_text, text};
-use super::key::Key;
+use super::key::{Key, RUN_PARTITION, index_partition};
 use super::table::DUE;
-use super::{AwsStore, Condition, TIME_TO_LIVE, expected, with};
+use super::{AwsStore, Condition, TIME_TO_LIVE, build_item, expected};
 
 const ACCEPTING: &str = "store an inbox entry";
 const APPLYING: &str = "apply a workflow";
@@ -49,18 +49,18 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn accept(&self, entry: InboxEntry) -> Result<Accepted, StoreError> {
+    async fn accept(&self, entry: InboxEntry) -> Result<StoredEntry, StoreError> {
         let written = match &entry.dedupe_key {
-            Some(dedupe_key) => self.accept_all_at_once(&entry, dedupe_key).await?,
+            Some(dedupe_key) => self.accept_in_transaction(&entry, dedupe_key).await?,
             None => self.accept_in_order(&entry).await?,
         };
         if written == Write::Committed {
-            return Ok(Accepted::New);
+            return Ok(StoredEntry::New);
         }
         let duplicate = self.duplicate(&entry).await?;
         // If there is none, it has just expired, or a delivery with the same proof is about to write it: a retry
         // succeeds.
-        let duplicate = duplicate.map(|duplicate| Accepted::Duplicate(Box::new(duplicate)));
+        let duplicate = duplicate.map(|duplicate| StoredEntry::Duplicate(Box::new(duplicate)));
         duplicate.ok_or(StoreError::Busy { doing: ACCEPTING })
     }
 
@@ -70,19 +70,19 @@ where
         let status = read_text(&item, INBOX_STATUS).and_then(|status| serde_json::from_str(status).ok());
         let status = status.ok_or_else(|| StoreError::broken(doing, ItemError::Missing(INBOX_STATUS)))?;
         let tries = read_number(&item, TRIES).unwrap_or_default();
-        Ok(Some(InboxEntry { status, tries, ..self.read(&item, doing).await? }))
+        Ok(Some(InboxEntry { status, tries, ..self.decode_body(&item, doing).await? }))
     }
 
     async fn set_status(
         &self,
         run: &RunKey,
         status: InboxStatus,
-        forget_at: Timestamp,
+        expires_at: Timestamp,
     ) -> Result<Write, StoreError> {
         let values = Item::from([
             (":pending".to_owned(), status_attribute(&InboxStatus::Pending)?),
             (":status".to_owned(), status_attribute(&status)?),
-            (":ttl".to_owned(), seconds(forget_at)),
+            (":ttl".to_owned(), ttl_seconds(expires_at)),
         ]);
         let expression = "SET inbox_status = :status, #ttl = :ttl REMOVE due_pk, due_at";
         self.update(&Key::entry(run), expression, "inbox_status = :pending", values, UPDATING).await
@@ -92,7 +92,7 @@ where
         let values = Item::from([
             (":pending".to_owned(), status_attribute(&InboxStatus::Pending)?),
             (":tries".to_owned(), number(reopen.tries)),
-            (":due_pk".to_owned(), text(shard(UNFINISHED, run))),
+            (":due_pk".to_owned(), text(index_partition(RUN_PARTITION, run))),
             (":due_at".to_owned(), number(reopen.due_at.0)),
             expected(status_attribute(&reopen.was)?),
         ]);
@@ -115,14 +115,15 @@ where
 
     async fn due_schedules(&self, now: Timestamp, limit: u32) -> Result<Vec<DueSchedule>, StoreError> {
         let doing = "find due schedules";
-        let found = self.due_in(SCHEDULES.to_owned(), DueQuery::all_tenants(now, limit, doing)).await?;
+        let found =
+            self.due_in_partition(SCHEDULES.to_owned(), DueQuery::all_tenants(now, limit, doing)).await?;
         let keys: Vec<Key> = found.iter().filter_map(Key::of).collect();
         let mut due = Vec::new();
         for item in self.get_all(&keys, doing).await? {
             // The index may be late, so the item decides.
             let at = read_number(&item, DUE.range).map(Timestamp).filter(|at| *at <= now);
             let Some(at) = at else { continue };
-            let applied = self.read_or_skip(&item, doing).await?;
+            let applied = self.decode_or_skip(&item, doing).await?;
             due.extend(applied.map(|applied| DueSchedule { applied, at }));
         }
         due.sort_by_key(|due| due.at);
@@ -150,7 +151,7 @@ where
         let ends = (Key::workflow(tenant, ""), Key::workflow(tenant, "~"));
         let mut applied: Vec<AppliedWorkflow> = Vec::new();
         for item in self.range((&ends.0, &ends.1), u32::MAX, doing).await? {
-            applied.push(self.read(&item, doing).await?);
+            applied.push(self.decode_body(&item, doing).await?);
         }
         Ok(applied)
     }
@@ -164,7 +165,7 @@ where
         let end = |version| Key::version(tenant, workflow.as_str(), version);
         let mut versions: Vec<AppliedWorkflow> = Vec::new();
         for item in self.range((&end(0), &end(u32::MAX)), u32::MAX, doing).await? {
-            versions.push(self.read(&item, doing).await?);
+            versions.push(self.decode_body(&item, doing).await?);
         }
         versions.reverse();
         Ok(versions)
@@ -187,10 +188,10 @@ where
         let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
         let current = self.get(&key, doing).await?;
         let before: Option<AppliedWorkflow> = match &current {
-            Some(item) => Some(self.read(item, doing).await?),
+            Some(item) => Some(self.decode_body(item, doing).await?),
             None => None,
         };
-        if !applied.follows(before.as_ref()) {
+        if !applied.may_replace(before.as_ref()) {
             return Ok(Write::Superseded);
         }
         let same_trigger = before.is_some_and(|before| before.triggered_by == applied.triggered_by);
@@ -200,7 +201,7 @@ where
         let condition = body.map_or_else(Condition::is_new, Condition::body);
         let mut transaction = self.apply_transaction(applied, due, condition).await?;
         if let Some(entry) = entry {
-            self.put_audit_in(&mut transaction, entry, doing).await?;
+            self.add_audit_entry(&mut transaction, entry, doing).await?;
         }
         let sequence = self.sequences.next(self.clock.now());
         match self.transact(transaction, &apply_token_seed(applied, self.salt, sequence.as_str())).await {
@@ -215,24 +216,29 @@ where
     async fn accept_in_order(&self, entry: &InboxEntry) -> Result<Write, StoreError> {
         let now = self.clock.now();
         let (item, proof) = (self.entry_item(entry).await?, proof_item(entry));
-        let own_or_free = Condition::absent_expired_or_of(&entry.run.run, now);
-        match self.put(proof, own_or_free, ACCEPTING).await? {
+        let condition = Condition::absent_expired_or_owned_by(&entry.run.run, now);
+        match self.put(proof, condition, ACCEPTING).await? {
             Write::Committed => self.put(item, Condition::absent_or_expired(now), ACCEPTING).await,
             Write::Superseded => Ok(Write::Superseded),
         }
     }
 
-    async fn accept_all_at_once(&self, entry: &InboxEntry, dedupe_key: &Digest) -> Result<Write, StoreError> {
+    async fn accept_in_transaction(
+        &self,
+        entry: &InboxEntry,
+        dedupe_key: &Digest,
+    ) -> Result<Write, StoreError> {
         let mut transaction = Transaction::default();
         let now = self.clock.now();
         for item in [self.entry_item(entry).await?, proof_item(entry)] {
-            self.put_in(&mut transaction, Guard::Version, item, Condition::absent_or_expired(now))?;
+            self.add_put(&mut transaction, Guard::Version, item, Condition::absent_or_expired(now))?;
         }
         let key = Key::dedupe_key(&entry.run.tenant, dedupe_key);
-        let forget_at = seconds(entry.at + DEDUPE_KEY_RETENTION);
+        let expires_at = ttl_seconds(entry.at + DEDUPE_KEY_RETENTION);
         let run = text(entry.run.run.as_str());
-        let item = with(&key, [(RUN, run), (RECEIVED_AT, number(entry.at.0)), (TIME_TO_LIVE, forget_at)]);
-        self.put_in(&mut transaction, Guard::Version, item, Condition::not_duplicate(entry.at))?;
+        let item =
+            build_item(&key, [(RUN, run), (RECEIVED_AT, number(entry.at.0)), (TIME_TO_LIVE, expires_at)]);
+        self.add_put(&mut transaction, Guard::Version, item, Condition::not_duplicate(entry.at))?;
         let sequence = self.sequences.next(now);
         match self.transact(transaction, &token_seed(entry, self.salt, sequence.as_str())).await {
             Ok(()) => Ok(Write::Committed),
@@ -242,12 +248,17 @@ where
     }
 
     async fn entry_item(&self, entry: &InboxEntry) -> Result<Item, StoreError> {
-        let body = self.body(&entry.run.tenant, entry, ACCEPTING).await?;
+        let body = self.encode_body(&entry.run.tenant, entry, ACCEPTING).await?;
         let attributes = [(BODY, body), (INBOX_STATUS, status_attribute(&entry.status)?)];
-        let mut item = with(&Key::entry(&entry.run), attributes);
-        let expires_at = entry.expires_at().map(|at| (TIME_TO_LIVE.to_owned(), seconds(at)));
+        let mut item = build_item(&Key::entry(&entry.run), attributes);
+        let expires_at = entry.expires_at().map(|at| (TIME_TO_LIVE.to_owned(), ttl_seconds(at)));
         item.extend(expires_at);
-        item.extend(entry.due_at().into_iter().flat_map(|at| due_at(shard(UNFINISHED, &entry.run), at)));
+        item.extend(
+            entry
+                .due_at()
+                .into_iter()
+                .flat_map(|at| due_attributes(index_partition(RUN_PARTITION, &entry.run), at)),
+        );
         Ok(item)
     }
 
@@ -259,37 +270,37 @@ where
         condition: Condition,
     ) -> Result<Transaction, StoreError> {
         let (tenant, name) = (&applied.tenant, applied.workflow.as_str());
-        let body = self.body(tenant, applied, APPLYING).await?;
+        let body = self.encode_body(tenant, applied, APPLYING).await?;
         let mut transaction = Transaction::default();
         let attributes = [(BODY, body.clone()), (PLAN_HASH, text(applied.plan.to_string()))];
-        let mut current = with(&Key::workflow(tenant, name), attributes);
+        let mut current = build_item(&Key::workflow(tenant, name), attributes);
         if let Some(due) = due {
-            current.extend(due_at(SCHEDULES.to_owned(), due));
+            current.extend(due_attributes(SCHEDULES.to_owned(), due));
         }
-        self.put_in(&mut transaction, Guard::Version, current, condition)?;
+        self.add_put(&mut transaction, Guard::Version, current, condition)?;
         // No condition: the condition of the current version covers it.
         let version = Key::version(tenant, name, applied.version);
         let values = Item::from([(":body".to_owned(), body)]);
-        self.update_in(&mut transaction, &version, "SET body = :body", None, values)?;
+        self.add_update(&mut transaction, &version, "SET body = :body", None, values)?;
         Ok(transaction)
     }
 
     /// The entry with the same run id, or else with the same proof, or else with the same dedupe key.
     async fn duplicate(&self, entry: &InboxEntry) -> Result<Option<InboxEntry>, StoreError> {
-        if let Some(known) = self.entry(&entry.run).await? {
-            return Ok(Some(known));
+        if let Some(existing) = self.entry(&entry.run).await? {
+            return Ok(Some(existing));
         }
         let tenant = &entry.run.tenant;
-        if let Some(known) = self.entry_under(tenant, &Key::proof(tenant, &entry.proof)).await? {
-            return Ok(Some(known));
+        if let Some(existing) = self.referenced_entry(tenant, &Key::proof(tenant, &entry.proof)).await? {
+            return Ok(Some(existing));
         }
         let Some(dedupe_key) = &entry.dedupe_key else { return Ok(None) };
-        let known = self.entry_under(tenant, &Key::dedupe_key(tenant, dedupe_key)).await?;
-        Ok(known.filter(|known| entry.is_duplicate_of(known)))
+        let existing = self.referenced_entry(tenant, &Key::dedupe_key(tenant, dedupe_key)).await?;
+        Ok(existing.filter(|existing| entry.is_duplicate_of(existing)))
     }
 
     /// The entry that the item under `key` points at.
-    async fn entry_under(&self, tenant: &TenantId, key: &Key) -> Result<Option<InboxEntry>, StoreError> {
+    async fn referenced_entry(&self, tenant: &TenantId, key: &Key) -> Result<Option<InboxEntry>, StoreError> {
         let item = self.get(key, ACCEPTING).await?;
         let run = item.as_ref().and_then(|item| read_text(item, RUN)).and_then(|run| run.parse().ok());
         let Some(run) = run else { return Ok(None) };
@@ -298,21 +309,21 @@ where
 }
 
 /// The attributes that put an item into a partition of the due index.
-fn due_at(partition: String, at: Timestamp) -> Item {
+fn due_attributes(partition: String, at: Timestamp) -> Item {
     [(DUE.hash, text(partition)), (DUE.range, number(at.0))]
         .map(|(name, value)| (name.to_owned(), value))
         .into()
 }
 
 fn proof_item(entry: &InboxEntry) -> Item {
-    with(
+    build_item(
         &Key::proof(&entry.run.tenant, &entry.proof),
-        [(RUN, text(entry.run.run.as_str())), (TIME_TO_LIVE, seconds(entry.proof_expires_at()))],
+        [(RUN, text(entry.run.run.as_str())), (TIME_TO_LIVE, ttl_seconds(entry.proof_expires_at()))],
     )
 }
 
 /// DynamoDB TTL is in seconds.
-fn seconds(at: Timestamp) -> AttributeValue {
+fn ttl_seconds(at: Timestamp) -> AttributeValue {
     number(at.0 / 1_000)
 }
 

@@ -2,24 +2,29 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::{Approval, RunRecord, TenantId, Timestamp};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
 
 use crate::blobs::Blobs;
 use crate::cursor::{Cursor, PageQuery};
-use crate::error::StoreError;
+use crate::error::{StoreError, error_chain};
 use crate::governance::ApprovalPage;
 use crate::ledger::{Due, NO_TENANTS, ORDER_SLACK, RunPage, RunQuery, Write};
 use crate::queue::Queue;
 
-use super::commit::{PAUSED, UNFINISHED, WITHOUT_EVIDENCE, in_status, on_record, shard, shards};
+use super::commit::{record_partition, status_partition};
 use super::error::AwsError;
 use super::item::{EVIDENCE_PENDING, Item, ItemError, number, read_number, read_text, text};
-use super::key::{Key, SK};
+use super::key::{
+    EVIDENCE_PARTITION, Key, PAUSED_PARTITION, RUN_PARTITION, SK, index_partition, partition_count,
+};
 use super::sequence::Sequence;
 use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, Index, OPEN};
 use super::{AwsStore, BATCH_MAX};
@@ -35,8 +40,19 @@ const EXCLUDED_PAGES_MAX: usize = 16;
 /// that the sweep has time for the rest.
 const SCAN_MAX: u32 = 2_000;
 
+/// How many entries that the index shows although they are no longer due are skipped: more than one sweeper wakes while
+/// an update of the index takes three seconds.
+const STALE_MAX: u32 = 8_000;
+
 /// How often one sweep reads that many entries to move finished runs out of the way.
 const MOVE_SCANS_MAX: u32 = 16;
+
+/// How many finished runs are moved at a time. They move to one partition of the index, which takes 1,000 writes per
+/// second, and the commits that end runs write to it too.
+const CONCURRENT_MOVES: usize = 8;
+
+/// How long a flush moves finished runs before it sends messages: a third of its time in a sweep.
+const MOVE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// How much each read extends the previous one.
 const SCAN_GROWTH: u32 = 4;
@@ -47,11 +63,20 @@ const CONCURRENT_REQUESTS: usize = 32;
 /// How many batches of items are read at a time.
 const CONCURRENT_BATCHES: usize = 4;
 
+/// How far the move of finished runs came.
+enum Moved {
+    All,
+    Some,
+    Failed(StoreError),
+}
+
 /// The due runs of one kind.
 struct DueItems {
     items: Vec<Item>,
     /// Whether the index has more entries than were read.
     unread: bool,
+    /// How many of the entries that were read are due but of the other kind.
+    other_kind: usize,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +105,25 @@ impl DueQuery<'_> {
     fn includes(&self, item: &Item) -> bool {
         let tenant = Key::of(item).and_then(|key| key.tenant_id());
         tenant.is_some_and(|tenant| !self.excluded.contains(&tenant))
+    }
+}
+
+/// The first `limit` tenants after `after` among those that were added.
+struct FirstTenants<'l> {
+    after: Option<&'l TenantId>,
+    limit: usize,
+    found: Mutex<BTreeSet<TenantId>>,
+}
+
+impl FirstTenants<'_> {
+    fn add(&self, tenants: impl Iterator<Item = TenantId>) {
+        let mut found = self.found.lock();
+        for tenant in tenants.filter(|tenant| self.after.is_none_or(|after| tenant > after)) {
+            found.insert(tenant);
+            if found.len() > self.limit {
+                found.pop_last();
+            }
+        }
     }
 }
 
@@ -126,7 +170,7 @@ where
             let (runs, next) = self.matching_runs(tenant, &query, after.as_ref(), left).await?;
             page.runs.extend(runs);
             page.next = next;
-            if page.next.is_none() || page.runs.len() >= count(query.limit) {
+            if page.next.is_none() || page.runs.len() >= to_usize(query.limit) {
                 break;
             }
         }
@@ -141,10 +185,10 @@ where
         after: Option<&Cursor>,
         limit: u32,
     ) -> Result<(Vec<RunRecord>, Option<Cursor>), StoreError> {
-        let of_record = query.record.as_ref().map(|record| on_record(tenant, record));
-        let of_status = query.status.and_then(|status| in_status(tenant, status));
+        let by_record = query.record.as_ref().map(|record| record_partition(tenant, record));
+        let by_status = query.status.and_then(|status| status_partition(tenant, status));
         // A record has few runs, so the status needs no index of its own.
-        let (index, partition) = match (of_record, of_status) {
+        let (index, partition) = match (by_record, by_status) {
             (Some(partition), _) => (BY_RECORD, partition),
             (None, Some(partition)) => (BY_STATUS, partition),
             (None, None) => (BY_TENANT, tenant.to_string()),
@@ -190,8 +234,9 @@ where
             }
             !finished
         };
-        let DueItems { items, unread } = self.due_run_items(query, unfinished).await?;
-        if unread {
+        let DueItems { items, unread, other_kind } = self.due_run_items(query, unfinished).await?;
+        // Entries of an index that is late are no reason for an alarm: the next read finds what is behind them.
+        if unread && other_kind > 0 {
             tracing::error!(
                 event = "due_scan_exhausted",
                 found = items.len(),
@@ -208,47 +253,72 @@ where
 
     /// Moves finished runs without evidence to a partition of their own, where they do not hide due runs. The index is
     /// read only if the last list of due runs contained such runs, so that the sweep of an idle installation reads it
-    /// once.
-    pub(super) async fn move_finished(&self, now: Timestamp, doing: &'static str) -> Result<(), StoreError> {
+    /// once. What a throttled table does not take now is moved by a later flush.
+    /// Returns the error of a move, if there is one: unlike a failed read, it is no reason to stop.
+    pub(super) async fn move_finished(
+        &self,
+        now: Timestamp,
+        doing: &'static str,
+    ) -> Result<Option<StoreError>, StoreError> {
         if !self.finished_runs_seen.swap(false, Ordering::Relaxed) {
-            return Ok(());
+            return Ok(None);
         }
-        let all_moved = self.move_batches(now, doing).await;
-        if !matches!(all_moved, Ok(true)) {
+        let moved = self.move_batches(now, doing).await;
+        if !matches!(moved, Ok(Moved::All)) {
             self.finished_runs_seen.store(true, Ordering::Relaxed);
         }
-        all_moved.map(drop)
+        Ok(match moved? {
+            Moved::All | Moved::Some => None,
+            Moved::Failed(error) => Some(error),
+        })
     }
 
-    /// Returns whether all finished runs in the index are moved.
-    async fn move_batches(&self, now: Timestamp, doing: &'static str) -> Result<bool, StoreError> {
+    async fn move_batches(&self, now: Timestamp, doing: &'static str) -> Result<Moved, StoreError> {
+        let until = Instant::now() + MOVE_TIME_MAX;
         for _ in 0..MOVE_SCANS_MAX {
             let query = DueQuery::all_tenants(now, SCAN_MAX, doing);
             let finished = self.due_run_items(query, |item| item.contains_key(EVIDENCE_PENDING)).await?;
             let moves = finished.items.iter().filter_map(Key::of).map(|key| self.move_one(key, now, doing));
-            let mut moves = stream::iter(moves).buffer_unordered(CONCURRENT_REQUESTS);
-            let mut progress = 0;
-            while let Some(written) = moves.next().await {
-                progress += u32::from(written? == Write::Committed);
+            let mut moves = stream::iter(moves).buffer_unordered(CONCURRENT_MOVES);
+            let (mut progress, mut not_moved) = (0, None);
+            loop {
+                match timeout_at(until, moves.next()).await {
+                    Ok(None) => break,
+                    Ok(Some(Ok(written))) => progress += u32::from(written == Write::Committed),
+                    Ok(Some(Err(error @ (StoreError::Busy { .. } | StoreError::Unknown { .. })))) => {
+                        not_moved = Some(error);
+                    }
+                    Ok(Some(Err(error))) => return Err(error),
+                    Err(_) => return Ok(Moved::Some),
+                }
+            }
+            if let Some(error) = not_moved {
+                let why = error_chain(&error);
+                tracing::warn!(
+                    event = "finished_runs_not_moved",
+                    error = why,
+                    "finished runs not moved; a later sweep continues"
+                );
+                return Ok(Moved::Failed(error));
             }
             // The index may be late and show moved runs again. The next sweep moves the rest.
-            if finished.items.len() < count(SCAN_MAX) && !finished.unread || progress == 0 {
-                return Ok(true);
+            if finished.items.len() < to_usize(SCAN_MAX) && !finished.unread || progress == 0 {
+                return Ok(Moved::All);
             }
         }
-        Ok(false)
+        Ok(Moved::Some)
     }
 
     async fn move_one(&self, key: Key, now: Timestamp, doing: &'static str) -> Result<Write, StoreError> {
         let Some(run) = key.run_key() else { return Ok(Write::Superseded) };
         let values = [
             (":yes", AttributeValue::Bool(true)),
-            (":to", text(shard(WITHOUT_EVIDENCE, &run))),
+            (":to", text(index_partition(EVIDENCE_PARTITION, &run))),
             (":now", number(now.0)),
         ];
         let values = values.map(|(name, value)| (name.to_owned(), value)).into();
-        let moved = "SET due_pk = :to, due_at = :now";
-        self.update(&key, moved, "evidence_pending = :yes", values, doing).await
+        let expression = "SET due_pk = :to, due_at = :now";
+        self.update(&key, expression, "evidence_pending = :yes", values, doing).await
     }
 
     /// The due items of the unfinished partitions that pass `filter`, longest overdue first. Many runs that do not
@@ -259,25 +329,31 @@ where
         filter: impl Fn(&Item) -> bool,
     ) -> Result<DueItems, StoreError> {
         let (mut items, mut seen) = (Vec::new(), HashSet::new());
-        let mut scan = query.limit.min(SCAN_MAX);
+        let (mut scan, mut other_kind, mut stale) = (query.limit.min(SCAN_MAX), 0, 0);
         loop {
-            let mut keys = self.due_items(UNFINISHED, DueQuery { limit: scan, ..query }).await?;
-            let more = keys.len() >= count(scan);
+            let mut keys = self.due_items(RUN_PARTITION, DueQuery { limit: scan, ..query }).await?;
+            let more = keys.len() >= to_usize(scan);
             keys.retain(|key| seen.insert(key.clone()));
+            stale += keys.len();
             let batches: Vec<Vec<Key>> = keys.chunks(BATCH_MAX).map(<[Key]>::to_vec).collect();
             let batches = batches.into_iter().map(|batch| async move { self.still_due(&batch, query).await });
             let mut batches = stream::iter(batches).buffered(CONCURRENT_BATCHES);
             while let Some(batch) = batches.next().await {
-                items.extend(batch?.into_iter().filter(&filter));
-                if items.len() >= count(query.limit) {
-                    items.truncate(count(query.limit));
-                    return Ok(DueItems { items, unread: false });
+                let (due, found) = (batch?, items.len());
+                stale -= due.len();
+                other_kind += due.len();
+                items.extend(due.into_iter().filter(&filter));
+                other_kind -= items.len() - found;
+                if items.len() >= to_usize(query.limit) {
+                    items.truncate(to_usize(query.limit));
+                    return Ok(DueItems { items, unread: false, other_kind });
                 }
             }
-            if !more || scan >= SCAN_MAX {
-                return Ok(DueItems { items, unread: more });
+            let scan_max = SCAN_MAX + u32::try_from(stale).unwrap_or(STALE_MAX).min(STALE_MAX);
+            if !more || scan >= scan_max {
+                return Ok(DueItems { items, unread: more, other_kind });
             }
-            scan = scan.saturating_mul(SCAN_GROWTH).min(SCAN_MAX);
+            scan = scan.saturating_mul(SCAN_GROWTH).min(scan_max);
         }
     }
 
@@ -290,66 +366,66 @@ where
         Ok(keys.iter().filter_map(|key| due.remove(key)).collect())
     }
 
-    /// The first tenants after `after` with runs that are unfinished or have no evidence yet.
+    /// The first tenants after `after` with runs that are unfinished or have no evidence yet. At most `limit` of them are in
+    /// memory, however many entries the indexes have.
     pub(super) async fn active_tenants(
         &self,
         after: Option<&TenantId>,
         limit: u32,
     ) -> Result<Vec<TenantId>, StoreError> {
+        let first = FirstTenants { after, limit: to_usize(limit), found: Mutex::default() };
         let mut queries = Vec::new();
-        for (index, kind) in [(DUE, UNFINISHED), (DUE, WITHOUT_EVIDENCE), (OPEN, PAUSED)] {
-            for number in 0..shards(kind) {
-                queries.push(self.tenants_in(index, format!("{kind}#{number}"), after, count(limit)));
+        for (index, kind) in [(DUE, RUN_PARTITION), (DUE, EVIDENCE_PARTITION), (OPEN, PAUSED_PARTITION)] {
+            for number in 0..partition_count(kind) {
+                queries.push(self.tenants_in(index, format!("{kind}#{number}"), &first));
             }
         }
         let mut queries = stream::iter(queries).buffer_unordered(CONCURRENT_REQUESTS);
-        let mut tenants = BTreeSet::new();
-        while let Some(found) = queries.next().await {
-            tenants.extend(found?);
+        while let Some(read) = queries.next().await {
+            read?;
         }
-        Ok(tenants.into_iter().take(count(limit)).collect())
+        drop(queries);
+        Ok(first.found.into_inner().into_iter().collect())
     }
 
-    /// The first tenants after `after` in a partition of an index. The entries are in another order, so all pages are
-    /// read, and only the tenants are kept.
+    /// Adds the tenants of a partition of an index. The entries are in another order, so all pages are read.
     async fn tenants_in(
         &self,
         index: Index,
         partition: String,
-        after: Option<&TenantId>,
-        limit: usize,
-    ) -> Result<BTreeSet<TenantId>, StoreError> {
+        first: &FirstTenants<'_>,
+    ) -> Result<(), StoreError> {
         let query = self.query(index).key_condition_expression(format!("{} = :partition", index.hash));
         let query = query.expression_attribute_values(":partition", text(partition));
-        let (mut tenants, mut start) = (BTreeSet::new(), None);
+        let mut start = None;
         loop {
             let page = query.clone().set_exclusive_start_key(start.take()).send().await;
             let page = page.map_err(|error| AwsError::from_sdk(error).into_read_error("list tenants"))?;
-            for item in page.items.into_iter().flatten() {
-                let tenant = Key::of(&item).and_then(|key| key.tenant_id());
-                tenants.extend(tenant.filter(|tenant| after.is_none_or(|after| tenant > after)));
-                if tenants.len() > limit {
-                    tenants.pop_last();
-                }
-            }
+            let items = page.items.into_iter().flatten();
+            first.add(items.filter_map(|item| Key::of(&item)?.tenant_id()));
             start = page.last_evaluated_key;
             if start.is_none() {
-                return Ok(tenants);
+                return Ok(());
             }
         }
     }
 
     /// The keys of due entries of this `kind`, longest overdue first.
     pub(super) async fn due_items(&self, kind: &str, query: DueQuery<'_>) -> Result<Vec<Key>, StoreError> {
-        let mut found =
-            concurrently((0..shards(kind)).map(|number| self.due_in(format!("{kind}#{number}"), query)))
-                .await?;
+        let mut found = run_concurrently(
+            (0..partition_count(kind)).map(|number| self.due_in_partition(format!("{kind}#{number}"), query)),
+        )
+        .await?;
         found.sort_by_key(|item| read_number::<i64>(item, DUE.range));
-        Ok(found.iter().filter_map(Key::of).take(count(query.limit)).collect())
+        Ok(found.iter().filter_map(Key::of).take(to_usize(query.limit)).collect())
     }
 
     /// The due entries of one partition of the index, longest overdue first.
-    pub(super) async fn due_in(&self, partition: String, due: DueQuery<'_>) -> Result<Vec<Item>, StoreError> {
+    pub(super) async fn due_in_partition(
+        &self,
+        partition: String,
+        due: DueQuery<'_>,
+    ) -> Result<Vec<Item>, StoreError> {
         let DueQuery { excluded, now, limit, doing } = due;
         let query = self.query(DUE).key_condition_expression("due_pk = :partition AND due_at <= :now");
         let query = query
@@ -369,7 +445,7 @@ where
         query: QueryFluentBuilder,
         due: DueQuery<'_>,
     ) -> Result<Vec<Item>, StoreError> {
-        let limit = count(due.limit);
+        let limit = to_usize(due.limit);
         let mut found: Vec<Item> = Vec::new();
         let mut start = None;
         for _ in 0..EXCLUDED_PAGES_MAX {
@@ -391,7 +467,7 @@ where
         request: PageRequest<'_>,
     ) -> Result<(Vec<T>, Option<Cursor>), StoreError> {
         let PageRequest { index, doing, .. } = request;
-        let limit = count(request.limit);
+        let limit = to_usize(request.limit);
         let mut candidates = self.candidates(&request).await?;
         let more = candidates.len() > limit;
         candidates.truncate(limit);
@@ -403,7 +479,7 @@ where
             found.into_iter().filter_map(|item| Some((Key::of(&item)?, item))).collect();
         let mut page = Vec::with_capacity(keys.len());
         for item in keys.iter().filter_map(|key| found.remove(key)) {
-            page.push(self.read(&item, doing).await?);
+            page.push(self.decode_body(&item, doing).await?);
         }
         Ok((page, next))
     }
@@ -423,11 +499,11 @@ where
             .expression_attribute_values(":first", text(&first))
             .expression_attribute_values(":last", text(&last));
         // The range includes the last entry of the previous page.
-        let seen =
+        let is_cursor =
             |item: &Item| request.after.is_some_and(|at| read_text(item, index.range) == Some(at.as_str()));
         let mut found = self.query_all(query, limit.saturating_add(2), doing).await?;
-        found.retain(|item| !seen(item));
-        found.truncate(count(limit.saturating_add(1)));
+        found.retain(|item| !is_cursor(item));
+        found.truncate(to_usize(limit.saturating_add(1)));
         Ok(found)
     }
 
@@ -472,7 +548,7 @@ where
                 .map_err(|error| AwsError::from_sdk(error).into_read_error(doing))?;
             found.extend(page.items.into_iter().flatten());
             start = page.last_evaluated_key;
-            if start.is_none() || found.len() >= count(limit) {
+            if start.is_none() || found.len() >= to_usize(limit) {
                 return Ok(found);
             }
         }
@@ -480,19 +556,18 @@ where
 }
 
 /// The results of all queries, in no order.
-pub(super) async fn concurrently<F>(queries: impl Iterator<Item = F>) -> Result<Vec<Item>, StoreError>
+pub(super) async fn run_concurrently<F>(queries: impl Iterator<Item = F>) -> Result<Vec<Item>, StoreError>
 where
     F: Future<Output = Result<Vec<Item>, StoreError>>,
 {
     stream::iter(queries).buffer_unordered(CONCURRENT_REQUESTS).try_concat().await
 }
 
-/// A limit as `usize`.
-fn count(limit: u32) -> usize {
+fn to_usize(limit: u32) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 /// The error for a missing attribute.
-pub(super) fn missing(name: &'static str, doing: &'static str) -> StoreError {
+pub(super) fn missing_attribute(name: &'static str, doing: &'static str) -> StoreError {
     StoreError::broken(doing, ItemError::Missing(name))
 }

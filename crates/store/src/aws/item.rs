@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
+use domain::dispatch::RECORD_FORMAT;
 use domain::{BlobRef, Digest, TenantId};
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
@@ -12,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::blobs::{BlobKind, Blobs};
-use crate::error::StoreError;
+use crate::error::{NewerFormat, StoreError};
 
 use super::key::{Key, PK};
 
@@ -29,8 +30,8 @@ pub(super) const BODY_BYTES_MAX: usize = 256 * 1024;
 /// The size that one write capacity unit covers. A write is billed in whole units.
 const WRITE_UNIT_BYTES: usize = 1024;
 
-/// Room for attributes that an update expression does not set: at most the index keys.
-pub(super) const UNNAMED_BYTES: usize = 128;
+/// The maximum size of the attributes that an update expression does not set: the index keys.
+pub(super) const OTHER_ATTRIBUTES_BYTES: usize = 128;
 
 /// Higher levels gain little on a page of JSON.
 const DEFLATE_LEVEL: u8 = 6;
@@ -63,6 +64,10 @@ pub(super) const WOKEN_AT: &str = "woken_at";
 
 /// When an inbox entry with this dedupe key was received.
 pub(super) const RECEIVED_AT: &str = "received_at";
+
+/// The format of the record in a run's item. A program that does not support it neither reads nor writes the record. The
+/// name is short, because it is in every run.
+pub(super) const FORMAT: &str = "fmt";
 
 /// The location of the evidence of a run.
 pub(super) const EVIDENCE: &str = "evidence";
@@ -99,7 +104,7 @@ pub(super) fn bytes(bytes: impl Into<Vec<u8>>) -> AttributeValue {
 }
 
 /// Encodes `value` as the body of an item of `tenant`: inline, or as a reference to a blob.
-pub(super) async fn body<B: Blobs>(
+pub(super) async fn encode_body<B: Blobs>(
     blobs: &B,
     tenant: &TenantId,
     value: &(impl Serialize + Sync),
@@ -115,16 +120,19 @@ pub(super) async fn body<B: Blobs>(
 }
 
 /// Decodes the body of an item.
-pub(super) async fn read<T: DeserializeOwned, B: Blobs>(
+pub(super) async fn decode_body<T: DeserializeOwned, B: Blobs>(
     blobs: &B,
     item: &Item,
     doing: &'static str,
 ) -> Result<T, StoreError> {
-    read_from(blobs, item, BODY, doing).await
+    match read_number(item, FORMAT) {
+        Some(format) if format > RECORD_FORMAT => Err(StoreError::broken(doing, NewerFormat { format })),
+        _ => decode_attribute(blobs, item, BODY, doing).await,
+    }
 }
 
 /// Decodes the attribute `name` of an item.
-pub(super) async fn read_from<T: DeserializeOwned, B: Blobs>(
+pub(super) async fn decode_attribute<T: DeserializeOwned, B: Blobs>(
     blobs: &B,
     item: &Item,
     name: &'static str,
@@ -136,13 +144,13 @@ pub(super) async fn read_from<T: DeserializeOwned, B: Blobs>(
         Some(AttributeValue::M(reference)) => {
             let tenant = Key::of(item).and_then(|key| key.tenant_id());
             let tenant = tenant.ok_or_else(|| StoreError::broken(doing, ItemError::Missing(PK)))?;
-            parse(&fetch(blobs, &tenant, reference, doing).await?, doing)
+            parse(&read_blob(blobs, &tenant, reference, doing).await?, doing)
         }
         _ => Err(StoreError::broken(doing, ItemError::Missing(name))),
     }
 }
 
-async fn fetch<B: Blobs>(
+async fn read_blob<B: Blobs>(
     blobs: &B,
     tenant: &TenantId,
     reference: &Item,
@@ -174,7 +182,7 @@ pub(super) fn read_text<'i>(item: &'i Item, name: &str) -> Option<&'i str> {
 
 /// Deflates the attribute `name` if the item plus `other_bytes` exceeds a write unit. A smaller body stays readable
 /// JSON.
-pub(super) fn compressed(mut item: Item, name: &str, other_bytes: usize) -> Item {
+pub(super) fn compress(mut item: Item, name: &str, other_bytes: usize) -> Item {
     if size(&item) + other_bytes <= WRITE_UNIT_BYTES {
         return item;
     }
@@ -226,9 +234,9 @@ mod tests {
     #[test]
     fn only_bodies_beyond_a_write_unit_are_deflated() {
         let short = item(r#"{"a":1}"#);
-        assert_eq!(compressed(short.clone(), BODY, 0), short);
+        assert_eq!(compress(short.clone(), BODY, 0), short);
         let long = "repeated text ".repeat(200);
-        let Some(AttributeValue::B(deflated)) = compressed(item(&long), BODY, 0).remove(BODY) else {
+        let Some(AttributeValue::B(deflated)) = compress(item(&long), BODY, 0).remove(BODY) else {
             panic!("not deflated")
         };
         assert!(deflated.as_ref().len() < WRITE_UNIT_BYTES);

@@ -1,8 +1,9 @@
 //! The primary keys of the table.
 //!
-//! Every partition key starts with the tenant, so that an IAM policy can limit a role to one tenant
-//! (`dynamodb:LeadingKeys`). The parts are ids, digests and idempotency keys, none of which contains the separator
-//! `#`, and numbers of fixed width. Keys are therefore unique, and their text order is the intended order.
+//! Every partition key of tenant data starts with the tenant (`#fleet` and `#workers` belong to no tenant), so that an
+//! IAM policy can limit a role to one tenant (`dynamodb:LeadingKeys`). The parts are ids, digests and idempotency keys,
+//! none of which contains the separator `#`, and numbers of fixed width. Keys are therefore unique, and their text order
+//! is the intended order.
 
 use std::collections::HashMap;
 
@@ -27,6 +28,21 @@ const WAITER: &str = "waiter#";
 const EVENT: &str = "event#";
 /// The prefix of the sort keys of finished steps.
 pub(super) const STEP: &str = "step#";
+
+/// The prefix of the partitions of the due index that hold unfinished runs, pending inbox entries, and finished runs
+/// until they have evidence or the sweep moves them.
+pub(super) const RUN_PARTITION: &str = "run";
+/// The prefix of the partition of the due index that holds finished runs whose evidence is late.
+pub(super) const EVIDENCE_PARTITION: &str = "evidence";
+/// The prefix of the partition of the due index that holds outbox messages.
+pub(super) const OUTBOX_PARTITION: &str = "outbox";
+/// The prefix of the partition of the index of open approval requests that holds paused runs.
+pub(super) const PAUSED_PARTITION: &str = "paused";
+
+/// The number of partitions for unfinished runs of all tenants. One partition takes a thousand writes a second, and
+/// every run writes two entries. Every sweep reads all partitions, so more of them would cost more in an idle
+/// installation. Entries that few runs have are in one partition for each kind.
+pub(super) const DUE_PARTITIONS: u8 = 24;
 
 /// The primary key of an item.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -135,7 +151,7 @@ impl Key {
     }
 
     /// The run and the time of a waiter; `None` for other items.
-    pub(super) fn waiting(&self) -> Option<(RunId, Timestamp)> {
+    pub(super) fn parse_waiter(&self) -> Option<(RunId, Timestamp)> {
         let (since, run) = self.sk.strip_prefix(WAITER)?.split_once('#')?;
         Some((run.parse().ok()?, Timestamp(since.parse().ok()?)))
     }
@@ -215,6 +231,19 @@ impl Key {
     }
 }
 
+/// The partition of an index for entries of `run` with this prefix.
+pub(super) fn index_partition(prefix: &str, run: &RunKey) -> String {
+    let digest = Digest::of_parts("countersign/due-shard/v1", &[run.tenant.as_str(), run.run.as_str()]);
+    // Two bytes: the remainders of one byte would fill some partitions more than others.
+    let [first, second, ..] = *digest.as_bytes();
+    format!("{prefix}#{}", u16::from_be_bytes([first, second]) % u16::from(partition_count(prefix)))
+}
+
+/// The number of partitions with this prefix.
+pub(super) fn partition_count(prefix: &str) -> u8 {
+    if prefix == RUN_PARTITION { DUE_PARTITIONS } else { 1 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,15 +254,15 @@ mod tests {
 
     #[test]
     fn partition_keys_start_with_the_tenant() {
-        let (of, tenant) = (run("acme", "run-1"), "acme".parse().unwrap());
+        let (run_key, tenant) = (run("acme", "run-1"), "acme".parse().unwrap());
         let receipt = IdempotencyKey::new("sn:incident:update:acme/9d38").unwrap();
         for key in [
-            Key::run(&of),
+            Key::run(&run_key),
             Key::log_head(&tenant),
             Key::plan(&tenant, &Digest::ZERO),
             Key::policy(&tenant, &Digest::ZERO),
             Key::receipt(&tenant, &receipt),
-            Key::card(&tenant, &ApprovalId::derive(&of, 0)),
+            Key::card(&tenant, &ApprovalId::derive(&run_key, 0)),
             Key::tenant(&tenant),
             Key::api_key(&tenant, "00ff"),
             Key::concurrency_key(
@@ -252,20 +281,23 @@ mod tests {
 
     #[test]
     fn run_key_is_parsed_from_items_of_runs_only() {
-        let of = run("acme", "run-1");
-        assert_eq!(Key::event(&of, 7).run_key(), Some(of.clone()));
-        assert_eq!(Key::tenant(&of.tenant).run_key(), None);
-        assert_eq!((Key::entry(&of).run_key(), Key::entry(&of).entry_run()), (None, Some(of.clone())));
-        assert_eq!(Key::event(&of, 7).entry_run(), None);
+        let run_key = run("acme", "run-1");
+        assert_eq!(Key::event(&run_key, 7).run_key(), Some(run_key.clone()));
+        assert_eq!(Key::tenant(&run_key.tenant).run_key(), None);
+        assert_eq!(
+            (Key::entry(&run_key).run_key(), Key::entry(&run_key).entry_run()),
+            (None, Some(run_key.clone()))
+        );
+        assert_eq!(Key::event(&run_key, 7).entry_run(), None);
     }
 
     #[test]
     fn sort_keys_are_in_numeric_order() {
-        let of = run("acme", "run-1");
-        assert!(Key::event(&of, 9).sk < Key::event(&of, 10).sk);
-        assert!(Key::step(&of, StepSeq(9), true).sk < Key::step(&of, StepSeq(10), false).sk);
-        let version = |n| Key::version(&of.tenant, "triage", n).sk;
+        let run_key = run("acme", "run-1");
+        assert!(Key::event(&run_key, 9).sk < Key::event(&run_key, 10).sk);
+        assert!(Key::step(&run_key, StepSeq(9), true).sk < Key::step(&run_key, StepSeq(10), false).sk);
+        let version = |n| Key::version(&run_key.tenant, "triage", n).sk;
         assert!(version(9) < version(10));
-        assert!(Key::outbox(&of, Version(9), 1).sk < Key::outbox(&of, Version(10), 0).sk);
+        assert!(Key::outbox(&run_key, Version(9), 1).sk < Key::outbox(&run_key, Version(10), 0).sk);
     }
 }

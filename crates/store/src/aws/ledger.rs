@@ -19,12 +19,12 @@ use crate::ledger::{Admission, Due, Holder, Ledger, RunPage, RunQuery, Waiter, W
 use crate::queue::Queue;
 
 use super::error::AwsError;
-use super::index::missing;
+use super::index::missing_attribute;
 use super::item::{
     BODY, BUFFERED, DIGEST, EVENT, Item, NUMBER, RUN, WOKEN_AT, number, read_number, read_text,
 };
 use super::key::{Key, SK};
-use super::{AwsStore, Condition, with};
+use super::{AwsStore, Condition, build_item};
 
 impl<Q, B> Ledger for AwsStore<Q, B>
 where
@@ -36,7 +36,10 @@ where
 
     async fn put_plan(&self, tenant: &TenantId, plan: &Plan) -> Result<(), StoreError> {
         let doing = "store a plan";
-        let item = with(&Key::plan(tenant, &plan.hash()), [(BODY, self.body(tenant, plan, doing).await?)]);
+        let item = build_item(
+            &Key::plan(tenant, &plan.hash()),
+            [(BODY, self.encode_body(tenant, plan, doing).await?)],
+        );
         // If the item exists, it is the same plan: the hash is in the key.
         self.put(item, Condition::is_new(), doing).await.map(drop)
     }
@@ -63,8 +66,11 @@ where
             return Ok(None);
         };
         let run = read_text(&item, RUN).and_then(|run| run.parse().ok());
-        let next = items.next().map(|item| waiter(&item).ok_or_else(|| missing(SK, doing))).transpose()?;
-        run.map(|run| Some(Holder { run, next })).ok_or_else(|| missing(RUN, doing))
+        let next = items
+            .next()
+            .map(|item| decode_waiter(&item).ok_or_else(|| missing_attribute(SK, doing)))
+            .transpose()?;
+        run.map(|run| Some(Holder { run, next })).ok_or_else(|| missing_attribute(RUN, doing))
     }
 
     async fn enqueue_waiter(
@@ -108,7 +114,7 @@ where
 
     async fn steps(&self, run: &RunKey) -> Result<Vec<StepRecord>, StoreError> {
         let doing = "list the steps of a run";
-        self.steps_in(&self.step_items(run, doing).await?, doing).await
+        self.decode_steps(&self.step_items(run, doing).await?, doing).await
     }
 
     async fn events(&self, run: &RunKey, from: u32, limit: u32) -> Result<Vec<StoredEvent>, StoreError> {
@@ -117,7 +123,7 @@ where
             return Ok(Vec::new());
         };
         let events = self.range((&Key::event(run, from), &Key::event(run, last)), u32::MAX, doing).await?;
-        chain_in(events.iter().chain(&self.step_items(run, doing).await?), from, last, doing)
+        decode_chain(events.iter().chain(&self.step_items(run, doing).await?), from, last, doing)
     }
 
     async fn history(
@@ -129,8 +135,8 @@ where
         let last = limit.saturating_sub(1);
         let events = self.range((&Key::event(run, 0), &Key::event(run, last)), u32::MAX, doing).await?;
         let steps = self.step_items(run, doing).await?;
-        let chain = chain_in(events.iter().chain(&steps), 0, last, doing)?;
-        Ok((chain, self.steps_in(&steps, doing).await?))
+        let chain = decode_chain(events.iter().chain(&steps), 0, last, doing)?;
+        Ok((chain, self.decode_steps(&steps, doing).await?))
     }
 
     async fn receipt(&self, tenant: &TenantId, key: &IdempotencyKey) -> Result<Option<Receipt>, StoreError> {
@@ -145,8 +151,8 @@ where
         let doing = "read a signal";
         let Some(item) = self.get(&Key::signal(run, id), doing).await? else { return Ok(None) };
         let buffered = item.get(BUFFERED).and_then(|buffered| buffered.as_bool().ok().copied());
-        let buffered = buffered.ok_or_else(|| missing(BUFFERED, doing))?;
-        let signal: Signal = self.read(&item, doing).await?;
+        let buffered = buffered.ok_or_else(|| missing_attribute(BUFFERED, doing))?;
+        let signal: Signal = self.decode_body(&item, doing).await?;
         Ok(Some(Signal { buffered, ..signal }))
     }
 
@@ -184,10 +190,10 @@ where
     }
 
     /// Decodes step records, in the order in which they finished.
-    async fn steps_in(&self, items: &[Item], doing: &'static str) -> Result<Vec<StepRecord>, StoreError> {
+    async fn decode_steps(&self, items: &[Item], doing: &'static str) -> Result<Vec<StepRecord>, StoreError> {
         let mut steps: Vec<StepRecord> = Vec::with_capacity(items.len());
         for item in items {
-            steps.push(self.read(item, doing).await?);
+            steps.push(self.decode_body(item, doing).await?);
         }
         steps.sort_by_key(|step| step.event);
         Ok(steps)
@@ -195,30 +201,30 @@ where
 }
 
 /// The waiter in an item.
-fn waiter(item: &Item) -> Option<Waiter> {
-    let (run, since) = Key::of(item)?.waiting()?;
+fn decode_waiter(item: &Item) -> Option<Waiter> {
+    let (run, since) = Key::of(item)?.parse_waiter()?;
     Some(Waiter { run, since, woken: read_number(item, WOKEN_AT).map(Timestamp) })
 }
 
 /// The events `from..=last` in `items`.
-fn chain_in<'i>(
+fn decode_chain<'i>(
     items: impl Iterator<Item = &'i Item>,
     from: u32,
     last: u32,
     doing: &'static str,
 ) -> Result<Vec<StoredEvent>, StoreError> {
-    let events = items.map(numbered).collect::<Option<Vec<_>>>();
-    let mut events = events.ok_or_else(|| missing(EVENT, doing))?;
+    let events = items.map(decode_event).collect::<Option<Vec<_>>>();
+    let mut events = events.ok_or_else(|| missing_attribute(EVENT, doing))?;
     events.sort_by_key(|(n, _)| *n);
     let selected = events.into_iter().filter(|(n, _)| (from..=last).contains(n));
     // The two ranges are read one after the other. A commit between the two reads may be visible in part, so the
     // chain ends before the first gap.
-    let whole = selected.zip(from..).take_while(|((n, _), expected)| n == expected);
-    Ok(whole.map(|((_, event), _)| event).collect())
+    let contiguous = selected.zip(from..).take_while(|((n, _), expected)| n == expected);
+    Ok(contiguous.map(|((_, event), _)| event).collect())
 }
 
 /// The event in an item, and its number.
-fn numbered(item: &Item) -> Option<(u32, StoredEvent)> {
+fn decode_event(item: &Item) -> Option<(u32, StoredEvent)> {
     let bytes = |name| item.get(name)?.as_b().ok();
     let hash: [u8; 32] = bytes(DIGEST)?.as_ref().try_into().ok()?;
     let canonical = bytes(EVENT)?.as_ref().to_vec();

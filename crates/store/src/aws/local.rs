@@ -74,8 +74,8 @@ pub async fn create_buckets(client: &aws_sdk_s3::Client, buckets: &Buckets) -> R
     create_bucket(client, &buckets.evidence, true).await
 }
 
-async fn create_bucket(client: &aws_sdk_s3::Client, name: &str, locks: bool) -> Result<(), StoreError> {
-    let create = client.create_bucket().bucket(name).object_lock_enabled_for_bucket(locks);
+async fn create_bucket(client: &aws_sdk_s3::Client, name: &str, object_lock: bool) -> Result<(), StoreError> {
+    let create = client.create_bucket().bucket(name).object_lock_enabled_for_bucket(object_lock);
     match create.send().await.map_err(AwsError::from_sdk) {
         Ok(_) => Ok(()),
         Err(error) if error.is("BucketAlreadyOwnedByYou") => Ok(()),

@@ -28,10 +28,10 @@ use crate::ledger::Write;
 use crate::queue::Queue;
 
 use super::error::AwsError;
-use super::index::missing;
+use super::index::missing_attribute;
 use super::item::{self, BODY, Item, REVISION, number};
 use super::key::{Key, PK};
-use super::{AwsStore, BATCH_ATTEMPTS_MAX, Condition, batch_retry_delay, with};
+use super::{AwsStore, BATCH_ATTEMPTS_MAX, Condition, batch_retry_delay, build_item};
 
 const APPENDING: &str = "append to the transparency log";
 
@@ -57,7 +57,7 @@ const WRITERS_MAX: usize = 1_024;
 pub(super) struct LogWriters(Mutex<HashMap<TenantId, Arc<LogWriter>>>);
 
 impl LogWriters {
-    fn of(&self, tenant: &TenantId) -> Arc<LogWriter> {
+    fn get(&self, tenant: &TenantId) -> Arc<LogWriter> {
         let mut writers = self.0.lock();
         if writers.len() >= WRITERS_MAX {
             writers.retain(|_, writer| Arc::strong_count(writer) > 1);
@@ -69,13 +69,13 @@ impl LogWriters {
 /// The entries that wait to be appended to one log.
 #[derive(Debug, Default)]
 struct LogWriter {
-    waiting: Mutex<Vec<Waiting>>,
-    /// Held by the caller that appends the waiting entries.
-    turn: tokio::sync::Mutex<()>,
+    pending: Mutex<Vec<PendingEntry>>,
+    /// Held by the caller that appends the pending entries.
+    append_lock: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingEntry {
     entry: LogLeaf,
     reply: Sender<Result<Position, StoreError>>,
 }
@@ -83,17 +83,17 @@ struct Waiting {
 impl LogWriter {
     fn enqueue(&self, entry: LogLeaf) -> Receiver<Result<Position, StoreError>> {
         let (reply, position) = oneshot::channel();
-        self.waiting.lock().push(Waiting { entry, reply });
+        self.pending.lock().push(PendingEntry { entry, reply });
         position
     }
 
     /// The entries that have waited longest, without those whose callers have stopped waiting.
-    fn take(&self) -> Vec<Waiting> {
-        let mut waiting = self.waiting.lock();
-        waiting.retain(|waiting| !waiting.reply.is_closed());
-        let taken = waiting.len().min(ENTRIES_MAX);
-        let rest = waiting.split_off(taken);
-        mem::replace(&mut *waiting, rest)
+    fn take_batch(&self) -> Vec<PendingEntry> {
+        let mut pending = self.pending.lock();
+        pending.retain(|entry| !entry.reply.is_closed());
+        let taken = pending.len().min(ENTRIES_MAX);
+        let rest = pending.split_off(taken);
+        mem::replace(&mut *pending, rest)
     }
 }
 
@@ -129,10 +129,10 @@ where
     B: Blobs + Send + Sync + 'static,
 {
     pub(super) async fn append_entry(&self, run: &RunKey, leaf: Digest) -> Result<Position, StoreError> {
-        let writer = self.log_writers.of(&run.tenant);
+        let writer = self.log_writers.get(&run.tenant);
         let entry = LogLeaf { run: run.run.clone(), leaf };
         let mut position = writer.enqueue(entry.clone());
-        let _turn = writer.turn.lock().await;
+        let _lock = writer.append_lock.lock().await;
         loop {
             match position.try_recv() {
                 Ok(position) => return position,
@@ -141,21 +141,21 @@ where
                 Err(oneshot::error::TryRecvError::Closed) => position = writer.enqueue(entry.clone()),
                 Err(oneshot::error::TryRecvError::Empty) => {}
             }
-            self.append_waiting(&run.tenant, writer.take()).await?;
+            self.append_pending(&run.tenant, writer.take_batch()).await?;
         }
     }
 
     /// Appends the entries and replies to their callers. If that fails, the other callers get `Busy`: each may try
     /// again.
-    async fn append_waiting(&self, tenant: &TenantId, waiting: Vec<Waiting>) -> Result<(), StoreError> {
-        let mut entries: Vec<LogLeaf> = Vec::with_capacity(waiting.len());
-        for Waiting { entry, .. } in &waiting {
+    async fn append_pending(&self, tenant: &TenantId, pending: Vec<PendingEntry>) -> Result<(), StoreError> {
+        let mut entries: Vec<LogLeaf> = Vec::with_capacity(pending.len());
+        for PendingEntry { entry, .. } in &pending {
             if entries.iter().all(|known| known.run != entry.run) {
                 entries.push(entry.clone());
             }
         }
         let appended = self.append_batch(tenant, &entries).await;
-        for Waiting { entry, reply } in waiting {
+        for PendingEntry { entry, reply } in pending {
             let position = appended.as_ref().ok().and_then(|positions| positions.get(&entry.run)).cloned();
             // An error means that the caller has stopped waiting.
             let _ = reply.send(position.ok_or(StoreError::Busy { doing: APPENDING }));
@@ -169,13 +169,13 @@ where
         entries: &[LogLeaf],
     ) -> Result<HashMap<RunId, Position>, StoreError> {
         for round in 1..=ROUNDS_MAX {
-            let began = Instant::now();
+            let started = Instant::now();
             if let Some(positions) = self.append_round(tenant, entries).await? {
                 return Ok(positions);
             }
-            // A throttled or silent table is an error here, because the SDK has already retried for seconds. Another
-            // process won this round, so the delay depends on how long a round takes.
-            let delay = began.elapsed() * round.min(BACKOFF_ROUNDS_MAX);
+            // A throttled or unresponsive table is an error here, because the SDK has already retried for seconds.
+            // Another process won this round, so the delay depends on how long a round takes.
+            let delay = started.elapsed() * round.min(BACKOFF_ROUNDS_MAX);
             tokio::time::sleep(log_retry_delay(self.salt, tenant, delay, round)).await;
         }
         Err(StoreError::Busy { doing: APPENDING })
@@ -211,8 +211,8 @@ where
 
     async fn replace_head(&self, tenant: &TenantId, head: &LogHead) -> Result<Write, StoreError> {
         let size = head.before.size() + u64::try_from(head.batch.len()).unwrap_or(u64::MAX);
-        let body = self.body(tenant, head, APPENDING).await?;
-        let item = with(&Key::log_head(tenant), [(REVISION, number(size)), (BODY, body)]);
+        let body = self.encode_body(tenant, head, APPENDING).await?;
+        let item = build_item(&Key::log_head(tenant), [(REVISION, number(size)), (BODY, body)]);
         let replaces = match head.before.size() {
             0 => Condition::is_new(),
             before => Condition::revision(before),
@@ -231,8 +231,8 @@ where
         let mut stored = HashMap::new();
         for item in self.get_all(&keys, APPENDING).await? {
             let run = Key::of(&item).and_then(|key| key.run_key());
-            let run = run.ok_or_else(|| missing(PK, APPENDING))?;
-            stored.insert(run.run, self.read(&item, APPENDING).await?);
+            let run = run.ok_or_else(|| missing_attribute(PK, APPENDING))?;
+            stored.insert(run.run, self.decode_body(&item, APPENDING).await?);
         }
         Ok(stored)
     }
@@ -246,8 +246,8 @@ where
         let mut puts = Vec::with_capacity(positions.len());
         for (run, position) in positions {
             let key = Key::log_entry(&RunKey { tenant: tenant.clone(), run: run.clone() });
-            let item = with(&key, [(BODY, self.body(tenant, position, APPENDING).await?)]);
-            puts.push(item::compressed(item, BODY, 0));
+            let item = build_item(&key, [(BODY, self.encode_body(tenant, position, APPENDING).await?)]);
+            puts.push(item::compress(item, BODY, 0));
         }
         let batches = puts.chunks(PUTS_MAX).map(|batch| self.put_batch(batch.to_vec()));
         futures_util::future::try_join_all(batches).await.map(drop)
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_the_positions_of_single_appends() {
+    fn batch_has_the_positions_of_single_appends() {
         let mut frontier = Frontier::default();
         let single: Vec<Position> = (0..40).map(|number| frontier.push(entry(number).leaf)).collect();
         let mut before = Frontier::default();
@@ -316,16 +316,19 @@ mod tests {
         let writer = LogWriter::default();
         let kept = writer.enqueue(entry(1));
         drop(writer.enqueue(entry(2)));
-        let taken: Vec<LogLeaf> = writer.take().into_iter().map(|waiting| waiting.entry).collect();
-        assert_eq!((taken, writer.take().len()), (vec![entry(1)], 0));
+        let taken: Vec<LogLeaf> = writer.take_batch().into_iter().map(|pending| pending.entry).collect();
+        assert_eq!((taken, writer.take_batch().len()), (vec![entry(1)], 0));
         drop(kept);
     }
 
     #[test]
-    fn a_full_batch_leaves_the_rest_waiting() {
+    fn full_batch_leaves_the_rest_waiting() {
         let writer = LogWriter::default();
         let replies: Vec<_> = (0..300).map(|number| writer.enqueue(entry(number))).collect();
-        assert_eq!([writer.take().len(), writer.take().len(), writer.take().len()], [ENTRIES_MAX, 44, 0]);
+        assert_eq!(
+            [writer.take_batch().len(), writer.take_batch().len(), writer.take_batch().len()],
+            [ENTRIES_MAX, 44, 0]
+        );
         drop(replies);
     }
 }

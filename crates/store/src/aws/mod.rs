@@ -150,24 +150,28 @@ where
         doing: &'static str,
     ) -> Result<Option<T>, StoreError> {
         match self.get(key, doing).await? {
-            Some(item) => Ok(Some(self.read(&item, doing).await?)),
+            Some(item) => Ok(Some(self.decode_body(&item, doing).await?)),
             None => Ok(None),
         }
     }
 
     /// Decodes the body of `item`.
-    async fn read<T: DeserializeOwned>(&self, item: &Item, doing: &'static str) -> Result<T, StoreError> {
-        item::read(&self.blobs, item, doing).await
+    async fn decode_body<T: DeserializeOwned>(
+        &self,
+        item: &Item,
+        doing: &'static str,
+    ) -> Result<T, StoreError> {
+        item::decode_body(&self.blobs, item, doing).await
     }
 
     /// Decodes the body of `item`. Returns `None` and logs a warning if that fails: one broken item must not block
     /// a sweep.
-    async fn read_or_skip<T: DeserializeOwned>(
+    async fn decode_or_skip<T: DeserializeOwned>(
         &self,
         item: &Item,
         doing: &'static str,
     ) -> Result<Option<T>, StoreError> {
-        match self.read(item, doing).await {
+        match self.decode_body(item, doing).await {
             Err(error @ StoreError::Broken { .. }) => {
                 let key = Key::of(item);
                 tracing::warn!(
@@ -183,19 +187,19 @@ where
     }
 
     /// Encodes `value` as the body of an item of `tenant`.
-    async fn body(
+    async fn encode_body(
         &self,
         tenant: &TenantId,
         value: &(impl Serialize + Sync),
         doing: &'static str,
     ) -> Result<AttributeValue, StoreError> {
-        item::body(&self.blobs, tenant, value, doing).await
+        item::encode_body(&self.blobs, tenant, value, doing).await
     }
 
     /// Reads the items under `keys`, strongly consistent, in no order. Missing items are left out.
     async fn get_all(&self, keys: &[Key], doing: &'static str) -> Result<Vec<Item>, StoreError> {
         let batches: Vec<Vec<Key>> = keys.chunks(BATCH_MAX).map(<[Key]>::to_vec).collect();
-        index::concurrently(batches.into_iter().map(|keys| self.get_chunk(keys, doing))).await
+        index::run_concurrently(batches.into_iter().map(|keys| self.get_chunk(keys, doing))).await
     }
 
     async fn get_chunk(&self, keys: Vec<Key>, doing: &'static str) -> Result<Vec<Item>, StoreError> {
@@ -217,8 +221,9 @@ where
             let keys = keys.map_err(|error| StoreError::broken(doing, error))?;
             let batch = self.client.batch_get_item().request_items(&*self.table, keys).send().await;
             let batch = batch.map_err(|error| AwsError::from_sdk(error).into_read_error(doing))?;
-            found
-                .extend(batch.responses.into_iter().filter_map(|mut got| got.remove(&*self.table)).flatten());
+            found.extend(
+                batch.responses.into_iter().filter_map(|mut tables| tables.remove(&*self.table)).flatten(),
+            );
             let rest = batch.unprocessed_keys.and_then(|mut rest| rest.remove(&*self.table));
             pending = rest.map(|rest| rest.keys).unwrap_or_default();
             if pending.is_empty() {
@@ -241,11 +246,11 @@ where
     ) -> Result<Write, StoreError> {
         let update = self.client.update_item().table_name(&*self.table).set_key(Some(key.item()));
         let update = update.update_expression(expression).condition_expression(condition);
-        let update = update.set_expression_attribute_names(names(&[expression, condition]));
+        let update = update.set_expression_attribute_names(attribute_names(&[expression, condition]));
         let update = update.set_expression_attribute_values(Some(values));
         // Sent once, for the same reason as in `put`.
-        let once = Config::builder().retry_config(RetryConfig::disabled());
-        match update.customize().config_override(once).send().await.map_err(AwsError::from_sdk) {
+        let no_retries = Config::builder().retry_config(RetryConfig::disabled());
+        match update.customize().config_override(no_retries).send().await.map_err(AwsError::from_sdk) {
             Ok(_) => Ok(Write::Committed),
             Err(error) if error.class == Class::Superseded => Ok(Write::Superseded),
             Err(error) => Err(error.into_write_error(doing)),
@@ -254,16 +259,16 @@ where
 
     /// Writes `item` if `condition` holds for the stored item.
     async fn put(&self, item: Item, condition: Condition, doing: &'static str) -> Result<Write, StoreError> {
-        let item = item::compressed(item, item::BODY, 0);
+        let item = item::compress(item, item::BODY, 0);
         item::check_size(&item, doing)?;
         let put = self.client.put_item().table_name(&*self.table).set_item(Some(item));
-        let put = put.set_expression_attribute_names(names(&[condition.expression]));
+        let put = put.set_expression_attribute_names(attribute_names(&[condition.expression]));
         let put =
             put.condition_expression(condition.expression).set_expression_attribute_values(condition.values);
         // A write without a client request token is sent once: a retry after a lost reply would find its own write
         // and report `Superseded`.
-        let once = Config::builder().retry_config(RetryConfig::disabled());
-        match put.customize().config_override(once).send().await.map_err(AwsError::from_sdk) {
+        let no_retries = Config::builder().retry_config(RetryConfig::disabled());
+        match put.customize().config_override(no_retries).send().await.map_err(AwsError::from_sdk) {
             Ok(_) => Ok(Write::Committed),
             Err(error) if error.class == Class::Superseded => Ok(Write::Superseded),
             Err(error) => Err(error.into_write_error(doing)),
@@ -276,8 +281,8 @@ fn batch_retry_delay(salt: u64, first: Option<&Key>, round: u32) -> Duration {
     jitter::around(BATCH_RETRY_DELAY * round, &format!("{salt} {first:?}"), round)
 }
 
-/// The names that the expressions use. `ttl` is a reserved word in DynamoDB, so expressions use `#ttl`.
-fn names(expressions: &[&str]) -> Option<HashMap<String, String>> {
+/// The attribute names that the expressions use. `ttl` is a reserved word in DynamoDB, so expressions use `#ttl`.
+fn attribute_names(expressions: &[&str]) -> Option<HashMap<String, String>> {
     let uses_ttl = expressions.iter().any(|expression| expression.contains("#ttl"));
     uses_ttl.then(|| HashMap::from([("#ttl".to_owned(), TIME_TO_LIVE.to_owned())]))
 }
@@ -309,7 +314,7 @@ impl Condition {
     }
 
     /// The same, or the item belongs to `run`.
-    fn absent_expired_or_of(run: &RunId, now: Timestamp) -> Self {
+    fn absent_expired_or_owned_by(run: &RunId, now: Timestamp) -> Self {
         let Self { values, .. } = Self::absent_or_expired(now);
         let of_run = expected(item::text(run.as_str()));
         Self {
@@ -351,7 +356,7 @@ fn expected(value: AttributeValue) -> (String, AttributeValue) {
 }
 
 /// The item with this key and these attributes.
-fn with<const N: usize>(key: &Key, attributes: [(&str, AttributeValue); N]) -> Item {
+fn build_item<const N: usize>(key: &Key, attributes: [(&str, AttributeValue); N]) -> Item {
     let mut item = key.item();
     item.extend(attributes.map(|(name, value)| (name.to_owned(), value)));
     item
@@ -380,9 +385,9 @@ mod tests {
     #[test]
     fn processes_retry_a_batch_at_different_times() {
         let key = &Key { pk: "acme#run#1".to_owned(), sk: "run".to_owned() };
-        let waits =
+        let delays =
             |salt| (1..=BATCH_ATTEMPTS_MAX).map(move |round| batch_retry_delay(salt, Some(key), round));
-        assert!(waits(1).ne(waits(2)));
-        assert!(waits(1).eq(waits(1)));
+        assert!(delays(1).ne(delays(2)));
+        assert!(delays(1).eq(delays(1)));
     }
 }

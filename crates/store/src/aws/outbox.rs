@@ -9,19 +9,21 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::{Decision, Job, Millis, Outgoing, QueueName, RunRecord, Timestamp, TraceContext};
+use futures_util::stream::{self, StreamExt as _};
+use parking_lot::Mutex;
 
 use crate::blobs::Blobs;
 use crate::error::{StoreError, error_chain};
 use crate::queue::Queue;
 use crate::trace;
 
-use super::commit::{CommitTime, Guard, Transaction, WITHOUT_EVIDENCE, shard};
+use super::commit::{CommitTime, Guard, Transaction};
 use super::error::AwsError;
 use super::index::DueQuery;
 use super::item::{Item, JOB, QUEUE, TRACE, number, read_text, text};
-use super::key::Key;
+use super::key::{EVIDENCE_PARTITION, Key, OUTBOX_PARTITION, index_partition};
 use super::table::DUE;
-use super::{AwsStore, Condition, with};
+use super::{AwsStore, Condition, build_item};
 
 /// How long the committing process has to send an outbox message before the sweep sends it. A duplicate is harmless
 /// but costs money.
@@ -35,6 +37,9 @@ const EARLY_DELAY: Millis = Millis(250);
 const EVIDENCE_RETRY_MIN: Millis = Millis::mins(15);
 const EVIDENCE_RETRY_MAX: Millis = Millis::hours(24);
 
+/// How many messages a flush sends at a time.
+const CONCURRENT_SENDS: usize = 16;
+
 const FLUSHING: &str = "flush the outbox";
 
 impl<Q, B> AwsStore<Q, B>
@@ -47,7 +52,7 @@ where
     pub(super) async fn send_early(&self, decision: &Decision) -> Vec<usize> {
         let jobs = decision.outgoing.iter().enumerate().filter(|(_, message)| needs_outbox(message));
         let (numbers, messages): (Vec<_>, Vec<_>) =
-            jobs.map(|(number, message)| (number, delayed(message))).unzip();
+            jobs.map(|(number, message)| (number, with_early_delay(message))).unzip();
         let sent = self.send_messages(decision, &messages).await;
         numbers.into_iter().zip(sent).filter(|(_, sent)| sent.is_ok()).map(|(number, _)| number).collect()
     }
@@ -61,40 +66,40 @@ where
         time: &CommitTime,
     ) -> Result<(), StoreError> {
         let jobs = decision.outgoing.iter().enumerate().filter(|(_, message)| needs_outbox(message));
-        for (number_of, message) in jobs.filter(|(number, _)| !sent.contains(number)) {
-            let key = Key::outbox(&message.run, decision.record.version, number_of);
-            let item = with(
+        for (index, message) in jobs.filter(|(number, _)| !sent.contains(number)) {
+            let key = Key::outbox(&message.run, decision.record.version, index);
+            let item = build_item(
                 &key,
                 [
                     (QUEUE, text(message.queue.as_str())),
                     (JOB, text(message.job.to_string())),
                     (TRACE, text(trace::commit_context(&decision.record).to_string())),
-                    (DUE.hash, text(shard("outbox", &message.run))),
+                    (DUE.hash, text(index_partition(OUTBOX_PARTITION, &message.run))),
                     (DUE.range, number((time.now + message.delay + GRACE).0)),
                 ],
             );
-            self.put_in(transaction, Guard::History, item, Condition::is_new())?;
+            self.add_put(transaction, Guard::History, item, Condition::is_new())?;
         }
         Ok(())
     }
 
     /// Sends the messages of a committed decision that were not sent before it.
     pub(super) async fn deliver(&self, decision: &Decision, sent: &[usize]) {
-        let left = decision.outgoing.iter().enumerate().filter(|(number, _)| !sent.contains(number));
+        let unsent = decision.outgoing.iter().enumerate().filter(|(number, _)| !sent.contains(number));
         let (numbers, messages): (Vec<_>, Vec<_>) =
-            left.map(|(number, message)| (number, message.clone())).unzip();
+            unsent.map(|(number, message)| (number, message.clone())).unzip();
         let results = self.send_messages(decision, &messages).await;
-        for ((number_of, message), result) in numbers.into_iter().zip(&messages).zip(results) {
+        for ((index, message), result) in numbers.into_iter().zip(&messages).zip(results) {
             if result.is_ok() && needs_outbox(message) {
-                let key = Key::outbox(&message.run, decision.record.version, number_of);
+                let key = Key::outbox(&message.run, decision.record.version, index);
                 // The sweep handles messages that are not sent or not deleted here.
                 let _ = self.delete_entry(&key).await;
             }
         }
     }
 
-    /// Sends messages of a decision, in the trace of its run. Failures are logged and not returned: the sweep makes
-    /// up for them.
+    /// Sends messages of a decision, in the trace of its run. Failures are logged and not returned: the sweep
+    /// sends these messages later.
     async fn send_messages(&self, decision: &Decision, messages: &[Outgoing]) -> Vec<Result<(), StoreError>> {
         let sent =
             trace::with_context(trace::commit_context(&decision.record), self.queue.send_all(messages)).await;
@@ -113,24 +118,24 @@ where
     /// Sends outbox messages that were committed but not sent, and requests missing evidence again: at most `limit`
     /// of each. Returns the number of messages sent. The sweep calls this.
     pub async fn flush_outbox(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
-        self.move_finished(now, FLUSHING).await?;
-        // Both lists are read before anything is sent, so a failed read has no effect.
+        // All lists are read before anything is sent, so a failed read has no effect.
+        let not_moved = self.move_finished(now, FLUSHING).await?;
         let due = DueQuery::all_tenants(now, limit, FLUSHING);
-        let entries = self.due_items("outbox", due).await?;
-        let without_evidence = self.due_items(WITHOUT_EVIDENCE, due).await?;
+        let entries = self.due_items(OUTBOX_PARTITION, due).await?;
+        let without_evidence = self.due_items(EVIDENCE_PARTITION, due).await?;
         let without_evidence = self.still_due(&without_evidence, due).await?;
-        let (mut sent, mut unavailable) = (0, Unavailable::default());
-        for key in entries {
-            sent += u32::from(self.flush_entry(&key, &mut unavailable).await?);
-        }
-        for item in without_evidence {
-            sent += u32::from(self.request_evidence(&item, now, &mut unavailable).await?);
-        }
-        unavailable.first_error.map_or(Ok(sent), Err)
+        let failures: &Mutex<FlushFailures> = &Mutex::default();
+        // Finished runs that cannot be moved must not keep messages from being sent.
+        not_moved.into_iter().for_each(|error| failures.lock().keep(error));
+        let entries = entries.into_iter().map(|key| async move { self.flush_entry(&key, failures).await });
+        let requests = without_evidence.into_iter();
+        let requests = requests.map(|item| async move { self.request_evidence(&item, now, failures).await });
+        let sent = count_sent(entries, failures).await + count_sent(requests, failures).await;
+        failures.lock().first_error.take().map_or(Ok(sent), Err)
     }
 
     /// Sends an outbox message. Returns whether it did.
-    async fn flush_entry(&self, key: &Key, unavailable: &mut Unavailable) -> Result<bool, StoreError> {
+    async fn flush_entry(&self, key: &Key, failures: &Mutex<FlushFailures>) -> Result<bool, StoreError> {
         // The index may be late: the item may be deleted.
         let Some(item) = self.get(key, FLUSHING).await? else { return Ok(false) };
         let Some(message) = decode(key, &item) else {
@@ -138,7 +143,7 @@ where
             return Ok(false);
         };
         let parent = read_text(&item, TRACE).and_then(|trace| trace.parse().ok());
-        if !self.resend(&message, parent, unavailable).await {
+        if !self.resend(&message, parent, failures).await {
             return Ok(false);
         }
         self.delete_entry(key).await?;
@@ -151,19 +156,19 @@ where
         &self,
         item: &Item,
         now: Timestamp,
-        unavailable: &mut Unavailable,
+        failures: &Mutex<FlushFailures>,
     ) -> Result<bool, StoreError> {
         let Some((key, run)) = Key::of(item).and_then(|key| Some((key.clone(), key.run_key()?))) else {
             return Ok(false);
         };
-        let record: Option<RunRecord> = self.read_or_skip(item, FLUSHING).await?;
+        let record: Option<RunRecord> = self.decode_or_skip(item, FLUSHING).await?;
         let Some(record) = record else { return Ok(false) };
         let message = Outgoing { run, queue: QueueName::Steps, job: Job::BuildEvidence, delay: Millis(0) };
-        if !self.resend(&message, Some(record.trace_context()), unavailable).await {
+        if !self.resend(&message, Some(record.trace_context()), failures).await {
             return Ok(false);
         }
-        let again = number(next_evidence_request(&record, now).0);
-        let values = [(":yes", AttributeValue::Bool(true)), (":again", again)];
+        let next_at = number(next_evidence_request(&record, now).0);
+        let values = [(":yes", AttributeValue::Bool(true)), (":again", next_at)];
         let values = values.map(|(name, value)| (name.to_owned(), value)).into();
         // The condition fails if evidence was recorded meanwhile; then nothing is left to request.
         self.update(&key, "SET due_at = :again", "evidence_pending = :yes", values, FLUSHING).await?;
@@ -175,10 +180,10 @@ where
         &self,
         message: &Outgoing,
         parent: Option<TraceContext>,
-        unavailable: &mut Unavailable,
+        failures: &Mutex<FlushFailures>,
     ) -> bool {
         let Outgoing { run, queue, job, .. } = message;
-        if unavailable.queues.contains(queue) {
+        if failures.lock().queues.contains(queue) {
             return false;
         }
         let sent = trace::with_parent(parent, self.queue.send(message)).await;
@@ -188,7 +193,7 @@ where
             event = "outbox_message_not_sent", %run, %queue, %job, error = reason,
             "outbox message not sent; the next sweep retries"
         );
-        unavailable.record(*queue, error);
+        failures.lock().record(*queue, error);
         false
     }
 
@@ -203,22 +208,44 @@ where
     }
 }
 
-/// The queues that failed during a flush. Messages of other queues are still sent, and each failed queue costs one
-/// timeout: a queue that hangs must not block the rest of the sweep.
+/// What failed during a flush. Messages of other queues are still sent, and a failed queue is not tried again: a queue
+/// that hangs must not block the rest of the sweep.
 #[derive(Default)]
-struct Unavailable {
+struct FlushFailures {
     queues: Vec<QueueName>,
     first_error: Option<StoreError>,
 }
 
-impl Unavailable {
+impl FlushFailures {
     fn record(&mut self, queue: QueueName, error: StoreError) {
         // A `Broken` error concerns this one message only.
         if !matches!(error, StoreError::Broken { .. }) {
             self.queues.push(queue);
         }
+        self.keep(error);
+    }
+
+    /// The first error is returned after all messages were tried.
+    fn keep(&mut self, error: StoreError) {
         self.first_error.get_or_insert(error);
     }
+}
+
+/// Sends several messages at a time; returns how many were sent. One that cannot be read or deleted must not keep the
+/// others from being sent.
+async fn count_sent<F: Future<Output = Result<bool, StoreError>>>(
+    sends: impl Iterator<Item = F>,
+    failures: &Mutex<FlushFailures>,
+) -> u32 {
+    let mut results = stream::iter(sends).buffer_unordered(CONCURRENT_SENDS);
+    let mut sent = 0;
+    while let Some(result) = results.next().await {
+        match result {
+            Ok(is_sent) => sent += u32::from(is_sent),
+            Err(error) => failures.lock().keep(error),
+        }
+    }
+    sent
 }
 
 /// The time of the next request for evidence of a run, if one is sent now.
@@ -233,7 +260,7 @@ fn needs_outbox(message: &Outgoing) -> bool {
 }
 
 /// The message as it is sent before its commit.
-fn delayed(message: &Outgoing) -> Outgoing {
+fn with_early_delay(message: &Outgoing) -> Outgoing {
     Outgoing { delay: message.delay.max(EARLY_DELAY), ..message.clone() }
 }
 

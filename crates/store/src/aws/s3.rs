@@ -76,7 +76,7 @@ impl S3Blobs {
     }
 
     /// The Object Lock mode and retain-until date of a bundle that is stored now.
-    fn lock(&self) -> Option<(ObjectLockMode, DateTime)> {
+    fn object_lock(&self) -> Option<(ObjectLockMode, DateTime)> {
         let Retention { mode, days } = self.buckets.retain?;
         let mode = match mode {
             RetentionMode::Governance => ObjectLockMode::Governance,
@@ -135,8 +135,8 @@ impl S3Blobs {
     async fn is_recent(&self, tenant: &TenantId, blob: &BlobRef) -> bool {
         let kind = BlobKind::Payloads;
         let head = self.client.head_object().bucket(&self.buckets.payloads).key(key(kind, tenant, blob));
-        let put_at = head.send().await.ok().and_then(|found| found.last_modified?.to_millis().ok());
-        put_at.is_some_and(|at| self.clock.now() < Timestamp(at) + RENEWED_AFTER)
+        let last_modified = head.send().await.ok().and_then(|found| found.last_modified?.to_millis().ok());
+        last_modified.is_some_and(|at| self.clock.now() < Timestamp(at) + RENEWED_AFTER)
     }
 }
 
@@ -176,7 +176,7 @@ impl Blobs for S3Blobs {
         name: &str,
         bytes: Vec<u8>,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let (mode, until) = self.lock().unzip();
+        let (mode, until) = self.object_lock().unzip();
         let put = self
             .put(&self.buckets.evidence, bundle_key(tenant, name), &blobs::blob_ref(&bytes), bytes)
             .set_object_lock_mode(mode)

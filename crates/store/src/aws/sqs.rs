@@ -56,7 +56,7 @@ pub struct QueueUrls {
 }
 
 impl QueueUrls {
-    pub(super) fn of(&self, queue: QueueName) -> &str {
+    pub(super) fn get(&self, queue: QueueName) -> &str {
         match queue {
             QueueName::Ingest => &self.ingest,
             QueueName::Decisions => &self.decisions,
@@ -109,7 +109,8 @@ impl SqsQueue {
     /// Sends the pending messages of a batch once.
     async fn try_batch(&self, queue: QueueName, batch: &mut Batch<'_>) -> Result<(), StoreError> {
         let entries = batch.entries()?;
-        let send = self.client.send_message_batch().queue_url(self.urls.of(queue)).set_entries(Some(entries));
+        let send =
+            self.client.send_message_batch().queue_url(self.urls.get(queue)).set_entries(Some(entries));
         let response =
             send.send().await.map_err(|error| AwsError::from_sdk(error).into_write_error(SENDING))?;
         batch.resolve(response.failed());
@@ -117,7 +118,11 @@ impl SqsQueue {
     }
 
     /// Sends a batch and retries its failed entries.
-    async fn send_batch(&self, queue: QueueName, pending: Vec<Numbered<'_>>) -> Vec<(usize, Sent)> {
+    async fn send_batch(
+        &self,
+        queue: QueueName,
+        pending: Vec<NumberedMessage<'_>>,
+    ) -> Vec<(usize, SendResult)> {
         let mut batch = Batch { pending, results: Vec::new() };
         for round in 1..=SENDS_MAX {
             if let Err(error) = self.try_batch(queue, &mut batch).await {
@@ -139,13 +144,13 @@ pub(super) struct ReceiveOptions {
     pub(super) wait: Duration,
 }
 
-type Sent = Result<(), StoreError>;
-type Numbered<'m> = (usize, &'m Outgoing);
+type SendResult = Result<(), StoreError>;
+type NumberedMessage<'m> = (usize, &'m Outgoing);
 
 /// Messages that are sent together, and the results of those that are not pending any more.
 struct Batch<'m> {
-    pending: Vec<Numbered<'m>>,
-    results: Vec<(usize, Sent)>,
+    pending: Vec<NumberedMessage<'m>>,
+    results: Vec<(usize, SendResult)>,
 }
 
 impl Batch<'_> {
@@ -160,8 +165,8 @@ impl Batch<'_> {
             match failed.iter().find(|entry| entry.id == number.to_string()) {
                 None => self.results.push((number, Ok(()))),
                 Some(entry) if entry.sender_fault => {
-                    let why = format!("{}: {}", entry.code, entry.message().unwrap_or("no reason given"));
-                    self.results.push((number, Err(StoreError::broken(SENDING, why))));
+                    let reason = format!("{}: {}", entry.code, entry.message().unwrap_or("no reason given"));
+                    self.results.push((number, Err(StoreError::broken(SENDING, reason))));
                 }
                 Some(_) => retry.push((number, message)),
             }
@@ -175,15 +180,15 @@ impl Batch<'_> {
         jitter::around(SEND_RETRY_DELAY * round, &caller, round)
     }
 
-    fn finish_with_error(mut self, error: &StoreError) -> Vec<(usize, Sent)> {
-        let failed = self.pending.iter().map(|(number, _)| (*number, Err(copy(error))));
+    fn finish_with_error(mut self, error: &StoreError) -> Vec<(usize, SendResult)> {
+        let failed = self.pending.iter().map(|(number, _)| (*number, Err(copy_error(error))));
         self.results.extend(failed);
         self.results
     }
 }
 
 /// A copy of the error, for another message of the same request.
-fn copy(error: &StoreError) -> StoreError {
+fn copy_error(error: &StoreError) -> StoreError {
     match error {
         StoreError::Busy { doing } => StoreError::Busy { doing },
         StoreError::Unknown { doing } => StoreError::Unknown { doing },
@@ -218,7 +223,7 @@ impl Queue for SqsQueue {
         let send = self
             .client
             .send_message()
-            .queue_url(self.urls.of(message.queue))
+            .queue_url(self.urls.get(message.queue))
             .message_body(encode(message)?)
             .message_group_id(message.run.tenant.as_str())
             .message_attributes(TraceContext::HEADER, traceparent(message)?)
@@ -228,7 +233,7 @@ impl Queue for SqsQueue {
     }
 
     async fn send_all(&self, messages: &[Outgoing]) -> Vec<Result<(), StoreError>> {
-        let mut sent: Vec<Sent> = Vec::new();
+        let mut sent: Vec<SendResult> = Vec::new();
         if let [message] = messages {
             sent.push(self.send(message).await);
             return sent;
@@ -257,7 +262,7 @@ impl Queue for SqsQueue {
             return Ok(Vec::new());
         }
         let received =
-            self.receive_batch(self.urls.of(queue), ReceiveOptions { max, visibility, wait }).await?;
+            self.receive_batch(self.urls.get(queue), ReceiveOptions { max, visibility, wait }).await?;
         Ok(received.iter().filter_map(|message| delivery(queue, message)).collect())
     }
 
@@ -266,7 +271,7 @@ impl Queue for SqsQueue {
         let extend = self
             .client
             .change_message_visibility()
-            .queue_url(self.urls.of(queue))
+            .queue_url(self.urls.get(queue))
             .receipt_handle(receipt)
             .visibility_timeout(seconds(visibility, VISIBILITY_MAX));
         handle_was_valid(extend.send().await.map(drop).map_err(AwsError::from_sdk), "extend a message")
@@ -274,7 +279,7 @@ impl Queue for SqsQueue {
 
     async fn delete(&self, handle: &Handle) -> Result<bool, StoreError> {
         let Some((queue, receipt)) = parse_handle(handle) else { return Ok(false) };
-        let delete = self.client.delete_message().queue_url(self.urls.of(queue)).receipt_handle(receipt);
+        let delete = self.client.delete_message().queue_url(self.urls.get(queue)).receipt_handle(receipt);
         handle_was_valid(delete.send().await.map(drop).map_err(AwsError::from_sdk), "delete a message")
     }
 
@@ -303,7 +308,7 @@ impl Queue for SqsQueue {
 impl SqsQueue {
     /// The sum of these queue attributes.
     async fn count(&self, queue: QueueName, counts: &[QueueAttributeName]) -> Result<u64, StoreError> {
-        let request = self.client.get_queue_attributes().queue_url(self.urls.of(queue));
+        let request = self.client.get_queue_attributes().queue_url(self.urls.get(queue));
         let response = request.set_attribute_names(Some(counts.to_vec())).send().await;
         let response =
             response.map_err(|error| AwsError::from_sdk(error).into_read_error("count messages"))?;
@@ -328,12 +333,12 @@ pub(super) fn handle_was_valid(
 }
 
 fn delivery(queue: QueueName, received: &Message) -> Option<Delivery> {
-    let read = decode(queue, received)?;
+    let message = decode(queue, received)?;
     let receipt = received.receipt_handle()?;
     let count = attribute(received, &MessageSystemAttributeName::ApproximateReceiveCount).unwrap_or(1);
     let handle = Handle::new(format!("{queue}:{receipt}"), count);
-    let trace = trace_context(received).unwrap_or_else(|| TraceContext::of_run(&read.run));
-    Some(Delivery { run: read.run, queue, job: read.job, trace, handle })
+    let trace = trace_context(received).unwrap_or_else(|| TraceContext::of_run(&message.run));
+    Some(Delivery { run: message.run, queue, job: message.job, trace, handle })
 }
 
 /// The trace context of `received`. A context that cannot be parsed is ignored.
@@ -384,7 +389,7 @@ mod tests {
 
     #[test]
     fn durations_are_rounded_up_and_limited() {
-        for (length, seconds_of_it) in [
+        for (length, expected) in [
             (Millis(0), 0),
             (Millis(1), 1),
             (Millis(1_000), 1),
@@ -393,21 +398,21 @@ mod tests {
             (Millis::mins(16), 900),
             (Millis(u64::MAX), 900),
         ] {
-            assert_eq!(seconds(length, DELAY_MAX), seconds_of_it, "{length:?}");
+            assert_eq!(seconds(length, DELAY_MAX), expected, "{length:?}");
         }
         assert_eq!(seconds(Millis::hours(13), VISIBILITY_MAX), 43_200);
     }
 
     #[test]
     fn batches_are_retried_at_different_times() {
-        let waits = |run: &str| {
+        let delays = |run: &str| {
             let run = RunKey { tenant: "acme".parse().unwrap(), run: run.parse().unwrap() };
             let message = Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) };
             let batch = Batch { pending: vec![(0, &message)], results: Vec::new() };
             (1..=SENDS_MAX).map(|round| batch.retry_delay(round)).collect::<Vec<_>>()
         };
-        assert_ne!(waits("one"), waits("two"));
-        assert_eq!(waits("one"), waits("one"));
+        assert_ne!(delays("one"), delays("two"));
+        assert_eq!(delays("one"), delays("one"));
     }
 
     #[test]

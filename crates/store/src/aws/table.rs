@@ -26,8 +26,8 @@ pub(super) struct Index {
     pub(super) range: &'static str,
 }
 
-/// Unfinished runs and pending inbox entries by due time, in [`SHARDS`] partitions. Finished runs whose evidence is late, and outbox
-/// messages, each in one partition.
+/// Unfinished runs and pending inbox entries by due time, in [`DUE_PARTITIONS`](super::key::DUE_PARTITIONS) partitions.
+/// Finished runs whose evidence is late, and outbox messages, each in one partition.
 pub(super) const DUE: Index = Index { name: "due", hash: "due_pk", range: "due_at" };
 /// All runs of a tenant, by start time.
 pub(super) const BY_TENANT: Index = Index { name: "runs_by_tenant", hash: "tenant_pk", range: "runs_sk" };
@@ -39,11 +39,6 @@ pub(super) const BY_RECORD: Index = Index { name: "runs_by_record", hash: "recor
 pub(super) const OPEN: Index = Index { name: "open_approvals", hash: "open_pk", range: "open_sk" };
 
 const INDEXES: [Index; 5] = [DUE, BY_TENANT, BY_STATUS, BY_RECORD, OPEN];
-
-/// The number of partitions for unfinished runs of all tenants. One partition takes a thousand writes a second, and
-/// every run writes two entries. Every sweep reads all partitions, so more of them would cost more in an idle
-/// installation. Entries that few runs have are in one partition for each kind.
-pub(super) const SHARDS: u8 = 24;
 
 /// The TTL attribute, in seconds since 1970. Set on processed inbox entries, on the keys of entries, and on worker
 /// records.

@@ -7,7 +7,7 @@ use crate::access::KeyPage;
 use crate::cursor::{Cursor, PageQuery};
 use crate::ledger::Write;
 
-use super::db::{Db, Sql, body, text};
+use super::db::{Db, Sql, body, to_json};
 
 impl Db {
     pub(super) fn key(&self, tenant: &TenantId, id: &KeyId) -> Sql<Option<ApiKey>> {
@@ -25,7 +25,7 @@ impl Db {
         }
         self.run(
             "INSERT OR REPLACE INTO api_keys (tenant, id, revision, body) VALUES (?1, ?2, ?3, ?4)",
-            params![key.tenant.as_str(), key.id.as_str(), key.revision, text(key)?],
+            params![key.tenant.as_str(), key.id.as_str(), key.revision, to_json(key)?],
         )?;
         Ok(Write::Committed)
     }

@@ -7,7 +7,7 @@ use rusqlite::{Row, params};
 use crate::archive::LogPosition;
 use crate::ledger::Write;
 
-use super::db::{Db, Sql, body, text};
+use super::db::{Db, Sql, body, to_json};
 
 /// Why nothing can be appended to the log.
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +28,11 @@ impl Db {
         self.check_log(&frontier)?;
         let position = frontier.push(leaf);
         let n = i64::try_from(position.index).unwrap_or(i64::MAX);
-        self.run("INSERT INTO log (n, run, position) VALUES (?1, ?2, ?3)", params![n, id, text(&position)?])?;
-        let head = params![log, text(&frontier)?];
+        self.run(
+            "INSERT INTO log (n, run, position) VALUES (?1, ?2, ?3)",
+            params![n, id, to_json(&position)?],
+        )?;
+        let head = params![log, to_json(&frontier)?];
         self.run("INSERT OR REPLACE INTO log_head (id, log, frontier) VALUES (1, ?1, ?2)", head)?;
         Ok(Some(LogPosition { log, position }))
     }
@@ -78,7 +81,7 @@ impl Db {
         let Some((id, _)) = self.run_id(run)? else { return Ok(Write::Superseded) };
         let written = self.changed(
             "INSERT OR IGNORE INTO evidence (run, body) VALUES (?1, ?2)",
-            params![id, text(evidence)?],
+            params![id, to_json(evidence)?],
         )?;
         Ok(if written { Write::Committed } else { Write::Superseded })
     }

@@ -1,27 +1,34 @@
 //! SQL statements for the audit log.
 
-use domain::TenantId;
 use domain::audit::AuditEntry;
+use domain::{TenantId, Timestamp};
 use rusqlite::params;
 
 use crate::audit::{AuditPage, AuditedWrite};
 use crate::cursor::{Cursor, PageQuery};
 use crate::ledger::Write;
 
-use super::db::{Db, Sql, body, text};
+use super::db::{Db, Sql, body, to_json};
 
 impl Db {
-    pub(super) fn write_audited(&self, write: &AuditedWrite, entry: &AuditEntry) -> Sql<Write> {
+    pub(super) fn write_audited(
+        &self,
+        write: &AuditedWrite,
+        entry: &AuditEntry,
+        now: Timestamp,
+    ) -> Sql<Write> {
         let written = match write {
             AuditedWrite::Key(key) => self.put_key(key)?,
             AuditedWrite::Tenant(tenant) => self.put_tenant(tenant)?,
             AuditedWrite::Fleet(fleet) => self.put_fleet(fleet)?,
             AuditedWrite::Workflow(applied, due) => self.apply(applied, *due)?,
+            AuditedWrite::Worker(worker) => self.put_worker(worker, now)?,
+            AuditedWrite::EntryOnly => Write::Committed,
         };
         if written == Write::Committed {
             self.run(
                 "INSERT OR REPLACE INTO audit (tenant, id, body) VALUES (?1, ?2, ?3)",
-                params![scope(entry.tenant.as_ref()), entry.id(), text(entry)?],
+                params![scope(entry.tenant.as_ref()), entry.id(), to_json(entry)?],
             )?;
         }
         Ok(written)

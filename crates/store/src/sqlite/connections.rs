@@ -131,7 +131,7 @@ impl Connections {
     pub(super) fn memory() -> Result<Self, StoreError> {
         let opening = "open an in-memory store";
         let conn = schema::in_memory().map_err(|error| StoreError::broken(opening, error))?;
-        tune(&conn).map_err(|error| StoreError::broken(opening, error))?;
+        configure(&conn).map_err(|error| StoreError::broken(opening, error))?;
         Ok(Self::Memory(Mutex::new(Db { conn })))
     }
 
@@ -141,10 +141,10 @@ impl Connections {
         schema::create(&mut db.conn).map_err(|error| StoreError::broken(opening, error))?;
         let counters = Arc::new(Counters::default());
         let (writer, jobs) = channel();
-        let counted = Arc::clone(&counters);
+        let thread_counters = Arc::clone(&counters);
         std::thread::Builder::new()
             .name("countersign-writer".into())
-            .spawn(move || write_groups(&db, &jobs, &counted))
+            .spawn(move || write_groups(&db, &jobs, &thread_counters))
             .map_err(|error| StoreError::broken(opening, error))?;
         Ok(Self::File { writer, readers: Mutex::new(Vec::new()), path: path.into(), counters })
     }
@@ -156,7 +156,7 @@ impl Connections {
         F: FnMut(&Db) -> rusqlite::Result<T> + Send + 'static,
     {
         match self {
-            Self::Memory(db) => in_place(&db.lock(), &mut write)
+            Self::Memory(db) => run_transaction(&db.lock(), &mut write)
                 .map_err(|error| CommitError::new(&error, false).into_store_error(doing)),
             Self::File { writer, .. } => {
                 let (reply, response) = oneshot::channel();
@@ -179,13 +179,13 @@ impl Connections {
         doing: &'static str,
         read: impl FnOnce(&Db) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let explain = |error: rusqlite::Error| CommitError::new(&error, false).into_store_error(doing);
+        let to_store_error = |error: rusqlite::Error| CommitError::new(&error, false).into_store_error(doing);
         match self {
-            Self::Memory(db) => read(&db.lock()).map_err(explain),
+            Self::Memory(db) => read(&db.lock()).map_err(to_store_error),
             Self::File { readers, path, .. } => {
                 let idle = readers.lock().pop();
-                let db = idle.map_or_else(|| connect(path), Ok).map_err(explain)?;
-                let result = read(&db).map_err(explain);
+                let db = idle.map_or_else(|| connect(path), Ok).map_err(to_store_error)?;
+                let result = read(&db).map_err(to_store_error);
                 let mut readers = readers.lock();
                 if readers.len() < READERS {
                     readers.push(db);
@@ -236,7 +236,7 @@ fn connect(path: &Path) -> rusqlite::Result<Db> {
     create_private(path);
     let conn = Connection::open(path)?;
     conn.busy_timeout(BUSY_TIMEOUT)?;
-    tune(&conn)?;
+    configure(&conn)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
@@ -244,7 +244,7 @@ fn connect(path: &Path) -> rusqlite::Result<Db> {
 }
 
 /// Settings of every connection, in memory or on a file.
-fn tune(conn: &Connection) -> rusqlite::Result<()> {
+fn configure(conn: &Connection) -> rusqlite::Result<()> {
     conn.set_prepared_statement_cache_capacity(STATEMENT_CACHE_SIZE);
     // QPSG stops SQLite from re-preparing a cached statement when its bound values change, which took a quarter of
     // the time of an idle store.
@@ -252,7 +252,7 @@ fn tune(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn in_place<T>(db: &Db, write: &mut impl FnMut(&Db) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+fn run_transaction<T>(db: &Db, write: &mut impl FnMut(&Db) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     db.transaction("BEGIN IMMEDIATE")?;
     let result = schema::check(&db.conn).and_then(|()| write(db));
     db.transaction(if result.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
@@ -290,15 +290,15 @@ fn write_group(db: &Db, mut group: Vec<Box<dyn WriteJob>>, counters: &Counters) 
 
 fn commit(db: &Db, group: &mut [Box<dyn WriteJob>]) -> Result<(), CommitError> {
     db.transaction("BEGIN IMMEDIATE").map_err(|error| CommitError::new(&error, false))?;
-    let ran = schema::check(&db.conn).and_then(|()| group.iter_mut().try_for_each(|job| job.run(db)));
-    let ended = ran.map_err(|error| CommitError::new(&error, false)).and_then(|()| {
+    let written = schema::check(&db.conn).and_then(|()| group.iter_mut().try_for_each(|job| job.run(db)));
+    let committed = written.map_err(|error| CommitError::new(&error, false)).and_then(|()| {
         db.transaction("COMMIT").map_err(|error| CommitError::new(&error, is_unknown(&error)))
     });
-    if ended.is_err() && !db.conn.is_autocommit() {
+    if committed.is_err() && !db.conn.is_autocommit() {
         // If the rollback fails too, the next BEGIN fails and reports it.
         let _ = db.transaction("ROLLBACK");
     }
-    ended
+    committed
 }
 
 /// Whether a failed COMMIT may have been applied. A full disk, a busy file or a page that could not be written
@@ -321,7 +321,7 @@ mod tests {
 
     const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
-    fn idle_write(reply: oneshot::Sender<Result<(), StoreError>>) -> Box<dyn WriteJob> {
+    fn no_op_write(reply: oneshot::Sender<Result<(), StoreError>>) -> Box<dyn WriteJob> {
         Box::new(Task { doing: "wait", write: |_: &Db| Ok(()), result: None, reply })
     }
 
@@ -335,7 +335,7 @@ mod tests {
         let (replies, mut responses): (Vec<_>, Vec<_>) = (0..20).map(|_| oneshot::channel()).unzip();
         let started = Instant::now();
 
-        write_group(&db, replies.into_iter().map(idle_write).collect(), &Counters::default());
+        write_group(&db, replies.into_iter().map(no_op_write).collect(), &Counters::default());
 
         assert!(started.elapsed() < LOCK_TIMEOUT * 10, "{:?}", started.elapsed());
         assert!(

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 use crate::blobs::BlobKind;
 use crate::cursor::Cursor;
-use crate::ledger::{Due, Hold, Holder, ORDER_SLACK, RunPage, RunQuery, Waiter, Write};
+use crate::ledger::{Due, Holder, KeyAcquisition, ORDER_SLACK, RunPage, RunQuery, Waiter, Write};
 use crate::queue::{DeadLetter, Delivery, Handle};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
@@ -34,7 +34,7 @@ pub(super) struct Received {
 /// Values that only the first commit of a run stores.
 pub(super) struct FirstCommit {
     pub(super) input: Payload,
-    pub(super) hold: Option<Hold>,
+    pub(super) hold: Option<KeyAcquisition>,
 }
 
 pub(super) struct Db {
@@ -63,7 +63,7 @@ impl Db {
         now: Timestamp,
     ) -> Sql<Write> {
         let current = self.run_id(&decision.record.key)?;
-        let expected = decision.replaces.map(|version| signed(version.0));
+        let expected = decision.replaces.map(|version| to_i64(version.0));
         if current.map(|(_, version)| version) != expected {
             return Ok(Write::Superseded);
         }
@@ -92,9 +92,9 @@ impl Db {
 
     /// Makes `run` the holder of the concurrency key. Returns `false` and writes nothing if the previous holder is
     /// another run.
-    fn acquire_concurrency_key(&self, run: &RunKey, hold: Option<&Hold>) -> Sql<bool> {
-        let Some(Hold { concurrency_key, after }) = hold else { return Ok(true) };
-        if self.holder(&run.tenant, concurrency_key)?.map(|holder| holder.run) != *after {
+    fn acquire_concurrency_key(&self, run: &RunKey, hold: Option<&KeyAcquisition>) -> Sql<bool> {
+        let Some(KeyAcquisition { concurrency_key, previous_holder }) = hold else { return Ok(true) };
+        if self.holder(&run.tenant, concurrency_key)?.map(|holder| holder.run) != *previous_holder {
             return Ok(false);
         }
         self.run(
@@ -106,18 +106,18 @@ impl Db {
 
     pub(super) fn holder(&self, tenant: &TenantId, concurrency_key: &ConcurrencyKey) -> Sql<Option<Holder>> {
         let key = params![tenant.as_str(), concurrency_key.as_bytes()];
-        let parsed = |row: &Row<'_>| -> Sql<RunId> {
-            row.get_ref(0)?.as_str()?.parse().map_err(|error| unreadable(0, error))
+        let parse_run = |row: &Row<'_>| -> Sql<RunId> {
+            row.get_ref(0)?.as_str()?.parse().map_err(|error| conversion_error(0, error))
         };
         let sql = "SELECT run FROM concurrency_keys WHERE tenant = ?1 AND concurrency_key = ?2";
-        let Some(run) = self.get(sql, key, parsed)? else { return Ok(None) };
+        let Some(run) = self.get(sql, key, parse_run)? else { return Ok(None) };
         let next = self.get(
             "SELECT run, since, woken_at FROM waiters WHERE tenant = ?1 AND concurrency_key = ?2 \
              ORDER BY since, run LIMIT 1",
             key,
             |row| {
                 let woken = row.get::<_, Option<i64>>(2)?.map(Timestamp);
-                Ok(Waiter { run: parsed(row)?, since: Timestamp(row.get(1)?), woken })
+                Ok(Waiter { run: parse_run(row)?, since: Timestamp(row.get(1)?), woken })
             },
         )?;
         Ok(Some(Holder { run, next }))
@@ -197,9 +197,9 @@ impl Db {
     }
 
     fn write_record(&self, id: Option<i64>, record: &RunRecord) -> Sql<i64> {
-        let body = text(record)?;
+        let body = to_json(record)?;
         let due = record.due_at.map(|due| due.0);
-        let (status, version) = (record.status.as_str(), signed(record.version.0));
+        let (status, version) = (record.status.as_str(), to_i64(record.version.0));
         if let Some(id) = id {
             self.run(
                 "UPDATE runs SET status = ?2, version = ?3, due_at = ?4, body = ?5 WHERE id = ?1",
@@ -207,23 +207,23 @@ impl Db {
             )?;
             return Ok(id);
         }
-        let about = record.trigger.record.as_ref().map(RecordName::as_str);
+        let record_name = record.trigger.record.as_ref().map(RecordName::as_str);
         let (tenant, run) = (record.key.tenant.as_str(), record.key.run.as_str());
         self.run(
             "INSERT INTO runs (tenant, run, status, version, due_at, body, created_at, record) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            params![tenant, run, status, version, due, body, record.created_at.0, about],
+            params![tenant, run, status, version, due, body, record.created_at.0, record_name],
         )?;
         Ok(self.conn.last_insert_rowid())
     }
 
     fn write_history(&self, id: i64, decision: &Decision, input: Option<&Payload>) -> Sql<()> {
-        for sealed in &decision.events {
-            let n = sealed.event.n;
+        for chained in &decision.events {
+            let n = chained.event.n;
             let step = decision.steps.iter().find(|step| step.event == n);
             let payload = match (step, input) {
-                (Some(step), _) => Some(text(step)?),
-                (None, Some(input)) if n == 0 => Some(text(input)?),
+                (Some(step), _) => Some(to_json(step)?),
+                (None, Some(input)) if n == 0 => Some(to_json(input)?),
                 (None, _) => None,
             };
             self.run(
@@ -231,8 +231,8 @@ impl Db {
                 params![
                     id,
                     n,
-                    sealed.hash.as_bytes(),
-                    sealed.canonical,
+                    chained.hash.as_bytes(),
+                    chained.canonical,
                     step.map(|step| step.seq.0),
                     step.map(|step| step.undo),
                     payload
@@ -251,13 +251,13 @@ impl Db {
                         displaced.tenant.as_str(),
                         displaced.run.as_str(),
                         displaced.key.as_str(),
-                        text(displaced)?
+                        to_json(displaced)?
                     ],
                 )?;
             }
             self.run(
                 "INSERT OR REPLACE INTO receipts (tenant, key, revision, body) VALUES (?1, ?2, ?3, ?4)",
-                params![receipt.tenant.as_str(), receipt.key.as_str(), receipt.revision, text(receipt)?],
+                params![receipt.tenant.as_str(), receipt.key.as_str(), receipt.revision, to_json(receipt)?],
             )?;
         }
         Ok(())
@@ -274,7 +274,7 @@ impl Db {
             };
             self.run(
                 "INSERT OR REPLACE INTO signals (run, id, body) VALUES (?1, ?2, ?3)",
-                params![run, signal.id.as_str(), text(&signal)?],
+                params![run, signal.id.as_str(), to_json(&signal)?],
             )?;
         }
         Ok(())
@@ -283,7 +283,7 @@ impl Db {
     pub(super) fn put_plan(&self, tenant: &TenantId, plan: &Plan) -> Sql<()> {
         self.run(
             "INSERT OR IGNORE INTO plans (tenant, hash, body) VALUES (?1, ?2, ?3)",
-            params![tenant.as_str(), plan.hash().as_bytes(), text(plan)?],
+            params![tenant.as_str(), plan.hash().as_bytes(), to_json(plan)?],
         )
     }
 
@@ -356,7 +356,7 @@ impl Db {
     }
 
     pub(super) fn runs(&self, tenant: &TenantId, query: &RunQuery, before: Option<i64>) -> Sql<RunPage> {
-        let (after, until) = self.rows_between(tenant, query.since, query.until)?;
+        let (after, until) = self.row_bounds(tenant, query.since, query.until)?;
         let before = before.unwrap_or(i64::MAX).min(until);
         let row = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, body(row)?));
         let status = query.status.map(RunStatus::as_str);
@@ -364,7 +364,7 @@ impl Db {
         // One run more than the limit shows whether there is a next page.
         let limit = query.limit.saturating_add(1);
         let mut found: Vec<(i64, RunRecord)> = self.all(
-            &listing(query),
+            &runs_statement(query),
             params![
                 tenant.as_str(),
                 status,
@@ -386,7 +386,7 @@ impl Db {
     }
 
     /// The rows between which the runs of a time range lie, both exclusive.
-    fn rows_between(
+    fn row_bounds(
         &self,
         tenant: &TenantId,
         since: Option<Timestamp>,
@@ -423,7 +423,7 @@ impl Db {
         let mut due: Vec<(i64, Due)> = self.all(
             "SELECT tenant, run, due_at FROM runs INDEXED BY runs_by_due WHERE due_at IS NOT NULL AND due_at <= ?1 \
              AND tenant NOT IN (SELECT value FROM json_each(?3)) ORDER BY due_at LIMIT ?2",
-            params![now.0, limit, text(excluded)?],
+            params![now.0, limit, to_json(excluded)?],
             |row| Ok((row.get(2)?, Due::Run(run_key(row, 0)?))),
         )?;
         due.extend(self.due_entries(excluded, now, limit)?);
@@ -442,7 +442,7 @@ impl Db {
                  WHERE owners.tenant IS NOT NULL) \
              SELECT tenant FROM owners WHERE tenant IS NOT NULL LIMIT ?2",
             params![after.map_or("", TenantId::as_str), limit],
-            |row| row.get_ref(0)?.as_str()?.parse().map_err(|error| unreadable(0, error)),
+            |row| row.get_ref(0)?.as_str()?.parse().map_err(|error| conversion_error(0, error)),
         )
     }
 
@@ -472,7 +472,7 @@ impl Db {
         let found = self.get(
             "SELECT 1 FROM messages WHERE queue = ?1 AND visible_at <= ?2 \
              AND tenant NOT IN (SELECT value FROM json_each(?3)) LIMIT 1",
-            params![queue.as_str(), now.0, text(except)?],
+            params![queue.as_str(), now.0, to_json(except)?],
             |_| Ok(()),
         )?;
         Ok(found.is_some())
@@ -490,7 +490,7 @@ impl Db {
         let found: Vec<(i64, Sql<Message>)> = self.all(
             "SELECT id, receives, tenant, run, job, trace FROM messages WHERE queue = ?1 AND visible_at <= ?2 \
              AND tenant NOT IN (SELECT value FROM json_each(?4)) ORDER BY visible_at, id LIMIT ?3",
-            params![queue.as_str(), now.0, max, text(except)?],
+            params![queue.as_str(), now.0, max, to_json(except)?],
             |row| Ok((row.get(0)?, Message::read(row))),
         )?;
         let mut deliveries = Vec::with_capacity(found.len());
@@ -534,14 +534,14 @@ impl Db {
     pub(super) fn extend(&self, handle: &Handle, visible_at: Timestamp) -> Sql<bool> {
         self.changed(
             "UPDATE messages SET visible_at = ?3 WHERE id = ?1 AND receives = ?2",
-            params![message(handle), handle.receive(), visible_at.0],
+            params![message_id(handle), handle.receive(), visible_at.0],
         )
     }
 
     pub(super) fn delete(&self, handle: &Handle) -> Sql<bool> {
         self.changed(
             "DELETE FROM messages WHERE id = ?1 AND receives = ?2",
-            params![message(handle), handle.receive()],
+            params![message_id(handle), handle.receive()],
         )
     }
 
@@ -653,7 +653,7 @@ impl Db {
 
 /// The statement for a query. `INDEXED BY` makes SQLite return an error instead of scanning the table. A record has
 /// few runs, so a query by record filters the status without an index.
-fn listing(query: &RunQuery) -> String {
+fn runs_statement(query: &RunQuery) -> String {
     let (index, filter) = match (&query.record, query.status) {
         (Some(_), _) => ("runs_by_record", "record = ?3 AND (?2 IS NULL OR status = ?2)"),
         (None, Some(_)) => ("runs_by_status", "status = ?2 AND ?3 IS NULL"),
@@ -666,37 +666,38 @@ fn listing(query: &RunQuery) -> String {
 }
 
 /// SQLite integers are signed. No run reaches a version beyond `i64::MAX`.
-fn signed(number: u64) -> i64 {
+fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-pub(super) fn text(value: &impl Serialize) -> Sql<String> {
+pub(super) fn to_json(value: &impl Serialize) -> Sql<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
 pub(super) fn body<T: DeserializeOwned>(row: &Row<'_>) -> Sql<T> {
     let text = row.get_ref(0)?.as_str()?;
-    serde_json::from_str(text).map_err(|error| unreadable(0, error))
+    serde_json::from_str(text).map_err(|error| conversion_error(0, error))
 }
 
 /// The row id in a handle; `None` if this store did not issue the handle.
-fn message(handle: &Handle) -> Option<i64> {
+fn message_id(handle: &Handle) -> Option<i64> {
     handle.text().parse().ok()
 }
 
 fn digest(bytes: Vec<u8>) -> Sql<Digest> {
-    let bytes: [u8; 32] = bytes.try_into().map_err(|_| unreadable(1, "a hash must have 32 bytes"))?;
+    let bytes: [u8; 32] = bytes.try_into().map_err(|_| conversion_error(1, "a hash must have 32 bytes"))?;
     Ok(Digest::from(bytes))
 }
 
 pub(super) fn run_key(row: &Row<'_>, first: usize) -> Sql<RunKey> {
-    let tenant = row.get_ref(first)?.as_str()?.parse().map_err(|error| unreadable(first, error))?;
-    let run = row.get_ref(first + 1)?.as_str()?.parse().map_err(|error| unreadable(first + 1, error))?;
+    let tenant = row.get_ref(first)?.as_str()?.parse().map_err(|error| conversion_error(first, error))?;
+    let run =
+        row.get_ref(first + 1)?.as_str()?.parse().map_err(|error| conversion_error(first + 1, error))?;
     Ok(RunKey { tenant, run })
 }
 
 fn job(row: &Row<'_>, column: usize) -> Sql<Job> {
-    row.get_ref(column)?.as_str()?.parse().map_err(|error| unreadable(column, error))
+    row.get_ref(column)?.as_str()?.parse().map_err(|error| conversion_error(column, error))
 }
 
 /// The trace context of a message. A context that cannot be parsed is ignored.
@@ -705,7 +706,7 @@ fn trace(row: &Row<'_>, column: usize) -> Sql<Option<TraceContext>> {
 }
 
 fn queue(row: &Row<'_>, column: usize) -> Sql<QueueName> {
-    row.get_ref(column)?.as_str()?.parse().map_err(|error| unreadable(column, error))
+    row.get_ref(column)?.as_str()?.parse().map_err(|error| conversion_error(column, error))
 }
 
 /// The content of a message.
@@ -724,6 +725,9 @@ impl Message {
     }
 }
 
-fn unreadable(column: usize, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
+fn conversion_error(
+    column: usize,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
 }

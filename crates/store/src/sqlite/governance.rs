@@ -7,7 +7,7 @@ use crate::cursor::Cursor;
 use crate::governance::{ApprovalPage, PolicyFiles};
 use crate::ledger::Write;
 
-use super::db::{Db, Sql, body, text};
+use super::db::{Db, Sql, body, to_json};
 
 impl Db {
     /// Whether each of `approvals` is newer than the stored revision.
@@ -27,7 +27,7 @@ impl Db {
             self.run(
                 "INSERT INTO approvals (tenant, approval, run, open, body) VALUES (?1, ?2, ?3, ?4, ?5) \
                  ON CONFLICT (tenant, approval) DO UPDATE SET open = ?4, body = ?5",
-                params![approval.run.tenant.as_str(), approval.id.as_str(), run, open, text(approval)?],
+                params![approval.run.tenant.as_str(), approval.id.as_str(), run, open, to_json(approval)?],
             )?;
         }
         Ok(())
@@ -86,7 +86,7 @@ impl Db {
         }
         self.run(
             "INSERT OR REPLACE INTO cards (tenant, approval, body) VALUES (?1, ?2, ?3)",
-            params![tenant.as_str(), id.as_str(), text(card)?],
+            params![tenant.as_str(), id.as_str(), to_json(card)?],
         )?;
         Ok(Write::Committed)
     }
@@ -102,7 +102,7 @@ impl Db {
         }
         self.run(
             "INSERT OR REPLACE INTO tenants (tenant, revision, body) VALUES (?1, ?2, ?3)",
-            params![tenant.tenant.as_str(), tenant.revision, text(tenant)?],
+            params![tenant.tenant.as_str(), tenant.revision, to_json(tenant)?],
         )?;
         Ok(Write::Committed)
     }
@@ -118,7 +118,7 @@ impl Db {
         }
         self.run(
             "INSERT OR REPLACE INTO fleet (id, revision, body) VALUES (1, ?1, ?2)",
-            params![fleet.revision, text(fleet)?],
+            params![fleet.revision, to_json(fleet)?],
         )?;
         Ok(Write::Committed)
     }
@@ -126,7 +126,7 @@ impl Db {
     pub(super) fn put_policy(&self, tenant: &TenantId, hash: &Digest, files: &PolicyFiles) -> Sql<()> {
         self.run(
             "INSERT OR IGNORE INTO policies (tenant, hash, body) VALUES (?1, ?2, ?3)",
-            params![tenant.as_str(), hash.as_bytes(), text(files)?],
+            params![tenant.as_str(), hash.as_bytes(), to_json(files)?],
         )
     }
 

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use domain::{AppliedWorkflow, Digest, InboxEntry, InboxStatus, RunKey, TenantId, Timestamp, WorkflowName};
 use rusqlite::params;
 
-use crate::inbox::{Accepted, DueSchedule, Reopen};
+use crate::inbox::{DueSchedule, Reopen, StoredEntry};
 use crate::ledger::{Due, Write};
 
-use super::db::{Db, Sql, body, run_key, text};
+use super::db::{Db, Sql, body, run_key, to_json};
 
 /// How many expired entries each accepted entry deletes: more than one, so that the table shrinks.
 const EXPIRED_MAX: u32 = 8;
 
 impl Db {
-    pub(super) fn accept(&self, entry: &InboxEntry, now: Timestamp) -> Sql<Accepted> {
+    pub(super) fn accept(&self, entry: &InboxEntry, now: Timestamp) -> Sql<StoredEntry> {
         self.run(
             "DELETE FROM inbox_entries WHERE (tenant, run) IN \
              (SELECT tenant, run FROM inbox_entries WHERE expires_at IS NOT NULL AND expires_at <= ?1 \
@@ -23,7 +23,7 @@ impl Db {
         )?;
         let (tenant, proof) = (entry.run.tenant.as_str(), entry.proof.as_bytes());
         if let Some(duplicate) = self.duplicate(entry, now)? {
-            return Ok(Accepted::Duplicate(Box::new(duplicate)));
+            return Ok(StoredEntry::Duplicate(Box::new(duplicate)));
         }
         self.run(
             "INSERT OR REPLACE INTO inbox_entries \
@@ -35,12 +35,12 @@ impl Db {
                 proof,
                 entry.expires_at().map(|at| at.0),
                 entry.due_at().map(|at| at.0),
-                text(entry)?,
+                to_json(entry)?,
                 entry.dedupe_key.as_ref().map(Digest::as_bytes),
                 entry.at.0
             ],
         )?;
-        Ok(Accepted::New)
+        Ok(StoredEntry::New)
     }
 
     /// The entry with the same run id, the same proof, or a recent one with the same dedupe key.
@@ -88,9 +88,9 @@ impl Db {
         )
     }
 
-    pub(super) fn set_status(&self, run: &RunKey, status: InboxStatus, forget_at: Timestamp) -> Sql<Write> {
+    pub(super) fn set_status(&self, run: &RunKey, status: InboxStatus, expires_at: Timestamp) -> Sql<Write> {
         let update = |entry| InboxEntry { status, ..entry };
-        self.change_status(run, &InboxStatus::Pending, update, (Some(forget_at), None))
+        self.change_status(run, &InboxStatus::Pending, update, (Some(expires_at), None))
     }
 
     pub(super) fn reopen(&self, run: &RunKey, reopen: &Reopen) -> Sql<Write> {
@@ -113,7 +113,7 @@ impl Db {
             "SELECT tenant, run, due_at FROM inbox_entries INDEXED BY inbox_entries_by_due \
              WHERE due_at IS NOT NULL AND due_at <= ?1 AND tenant NOT IN (SELECT value FROM json_each(?3)) \
              ORDER BY due_at LIMIT ?2",
-            params![now.0, limit, text(excluded)?],
+            params![now.0, limit, to_json(excluded)?],
             |row| Ok((row.get(2)?, Due::Entry(run_key(row, 0)?))),
         )
     }
@@ -133,7 +133,7 @@ impl Db {
             params![
                 run.tenant.as_str(),
                 run.run.as_str(),
-                text(&change(entry))?,
+                to_json(&change(entry))?,
                 expires_at.map(|at| at.0),
                 due_at.map(|at| at.0)
             ],
@@ -143,12 +143,12 @@ impl Db {
 
     pub(super) fn apply(&self, applied: &AppliedWorkflow, due: Option<Timestamp>) -> Sql<Write> {
         let current = self.current_version(&applied.tenant, applied.workflow.as_str())?;
-        if !applied.follows(current.as_ref().map(|(current, _)| current)) {
+        if !applied.may_replace(current.as_ref().map(|(current, _)| current)) {
             return Ok(Write::Superseded);
         }
         let same_trigger = current.filter(|(current, _)| current.triggered_by == applied.triggered_by);
         let due = same_trigger.map_or(due, |(_, was_due)| was_due.or(due));
-        let (name, body) = ((applied.tenant.as_str(), applied.workflow.as_str()), text(applied)?);
+        let (name, body) = ((applied.tenant.as_str(), applied.workflow.as_str()), to_json(applied)?);
         self.run(
             "INSERT OR REPLACE INTO workflows (tenant, workflow, body, due_at) VALUES (?1, ?2, ?3, ?4)",
             params![name.0, name.1, body, due.map(|due| due.0)],

@@ -40,7 +40,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::cursor::{Cursor, PageQuery, UnknownCursor};
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, Governance, PolicyFiles};
-use crate::inbox::{Accepted, DueSchedule, Inbox, Reopen};
+use crate::inbox::{DueSchedule, Inbox, Reopen, StoredEntry};
 use crate::ledger::{Admission, Due, Holder, Ledger, RunPage, RunQuery, Waiter, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 use crate::sqlite::wakeup::WakeUp;
@@ -52,7 +52,7 @@ pub use connections::Usage;
 use db::{Db, FirstCommit};
 
 /// How often a receiver polls where processes cannot notify each other.
-const POLL_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Options of the embedded store.
 #[derive(Clone)]
@@ -97,7 +97,7 @@ impl SqliteStore {
     /// Parses a cursor that a user entered.
     pub fn cursor(text: &str) -> Result<Cursor, UnknownCursor> {
         let cursor = Cursor::new(text);
-        row(&cursor).map(|_| cursor)
+        parse_row(&cursor).map(|_| cursor)
     }
 
     pub fn usage(&self) -> Usage {
@@ -135,13 +135,13 @@ impl SqliteStore {
         first: Option<FirstCommit>,
     ) -> Result<Write, StoreError> {
         let now = self.now();
-        let sends = !decision.outgoing.is_empty();
+        let has_messages = !decision.outgoing.is_empty();
         let trace = trace::commit_context(&decision.record);
         let write = self
             .connections
             .write("commit a decision", move |db| db.commit(&decision, first.as_ref(), trace, now))
             .await?;
-        if sends && write == Write::Committed {
+        if has_messages && write == Write::Committed {
             self.wakeup.notify();
         }
         Ok(write)
@@ -175,19 +175,19 @@ impl SqliteStore {
     }
 
     /// When to check for messages again if no notification arrives.
-    fn until(&self, next: Option<Timestamp>, deadline: Instant) -> Instant {
-        let poll = Instant::now() + self.wakeup.poll_interval(POLL_EVERY);
+    fn next_check(&self, next: Option<Timestamp>, deadline: Instant) -> Instant {
+        let poll = Instant::now() + self.wakeup.poll_interval(POLL_INTERVAL);
         let visible = next.map(|at| Instant::now() + (at - self.now()).std().max(Duration::from_millis(1)));
         visible.into_iter().chain([poll, deadline]).min().unwrap_or(deadline)
     }
 }
 
 /// The row that a cursor names.
-fn row_of(cursor: Option<&Cursor>, doing: &'static str) -> Result<Option<i64>, StoreError> {
-    cursor.map(row).transpose().map_err(|error| StoreError::broken(doing, error))
+fn cursor_row(cursor: Option<&Cursor>, doing: &'static str) -> Result<Option<i64>, StoreError> {
+    cursor.map(parse_row).transpose().map_err(|error| StoreError::broken(doing, error))
 }
 
-fn row(cursor: &Cursor) -> Result<i64, UnknownCursor> {
+fn parse_row(cursor: &Cursor) -> Result<i64, UnknownCursor> {
     cursor.as_str().parse().map_err(|_| UnknownCursor(cursor.to_string()))
 }
 
@@ -285,7 +285,7 @@ impl Ledger for SqliteStore {
     }
 
     async fn runs(&self, tenant: &TenantId, query: RunQuery) -> Result<RunPage, StoreError> {
-        let before = row_of(query.before.as_ref(), "list runs")?;
+        let before = cursor_row(query.before.as_ref(), "list runs")?;
         self.connections.read("list runs", |db| db.runs(tenant, &query, before)).await
     }
 
@@ -332,7 +332,7 @@ impl Queue for SqliteStore {
                 return Ok(received.deliveries);
             }
             // A spurious wake-up only causes another read.
-            let _ = tokio::time::timeout_at(self.until(received.next, deadline), listener.wait()).await;
+            let _ = tokio::time::timeout_at(self.next_check(received.next, deadline), listener.wait()).await;
         }
     }
 
@@ -344,8 +344,8 @@ impl Queue for SqliteStore {
         visibility: Millis,
     ) -> Result<Option<Vec<Delivery>>, StoreError> {
         let now = self.now();
-        let found = |db: &Db| db.is_visible(queue, except, now);
-        if !self.connections.read("check for visible messages", found).await? {
+        let is_visible = |db: &Db| db.is_visible(queue, except, now);
+        if !self.connections.read("check for visible messages", is_visible).await? {
             return Ok(Some(Vec::new()));
         }
         Ok(Some(self.receive_now(queue, except.clone(), max, visibility).await?.deliveries))
@@ -398,11 +398,14 @@ impl Governance for SqliteStore {
         self.connections.read("read the fleet settings", Db::fleet).await
     }
 
-    async fn eventual(&self, tenant: &TenantId) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
+    async fn settings_eventual(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
         self.connections.read("read the dispatch switches", |db| Ok((db.fleet()?, db.tenant(tenant)?))).await
     }
 
-    async fn eventual_tenant(&self, tenant: &TenantId) -> Result<Option<Tenant>, StoreError> {
+    async fn tenant_eventual(&self, tenant: &TenantId) -> Result<Option<Tenant>, StoreError> {
         self.connections.read("read the dispatch switches", |db| db.tenant(tenant)).await
     }
 
@@ -433,7 +436,7 @@ impl Governance for SqliteStore {
     }
 
     async fn open_approvals(&self, tenant: &TenantId, query: PageQuery) -> Result<ApprovalPage, StoreError> {
-        let after = row_of(query.after.as_ref(), "list open approval requests")?;
+        let after = cursor_row(query.after.as_ref(), "list open approval requests")?;
         self.connections
             .read("list open approval requests", |db| db.open_approvals(tenant, after, query.limit))
             .await
@@ -472,7 +475,8 @@ impl Access for SqliteStore {
 
 impl AuditLog for SqliteStore {
     async fn write_audited(&self, write: AuditedWrite, entry: AuditEntry) -> Result<Write, StoreError> {
-        let write = move |db: &Db| db.write_audited(&write, &entry);
+        let now = self.now();
+        let write = move |db: &Db| db.write_audited(&write, &entry, now);
         self.connections.write("write an administrative change", write).await
     }
 
@@ -522,11 +526,11 @@ impl Archive for SqliteStore {
         &self,
         run: &RunKey,
     ) -> Result<Option<(RunRecord, Option<Evidence>)>, StoreError> {
-        let filed = |db: &Db| match db.load(run)? {
+        let load = |db: &Db| match db.load(run)? {
             Some(record) => Ok(Some((record, db.evidence(run)?))),
             None => Ok(None),
         };
-        self.connections.read("find the evidence of a run", filed).await
+        self.connections.read("find the evidence of a run", load).await
     }
 
     async fn evidence(&self, run: &RunKey) -> Result<Option<Evidence>, StoreError> {
@@ -575,7 +579,7 @@ impl Blobs for SqliteStore {
 }
 
 impl Inbox for SqliteStore {
-    async fn accept(&self, entry: InboxEntry) -> Result<Accepted, StoreError> {
+    async fn accept(&self, entry: InboxEntry) -> Result<StoredEntry, StoreError> {
         let now = self.now();
         self.connections.write("store an inbox entry", move |db| db.accept(&entry, now)).await
     }
@@ -588,11 +592,11 @@ impl Inbox for SqliteStore {
         &self,
         run: &RunKey,
         status: InboxStatus,
-        forget_at: Timestamp,
+        expires_at: Timestamp,
     ) -> Result<Write, StoreError> {
         let run = run.clone();
         self.connections
-            .write("update an inbox entry", move |db| db.set_status(&run, status.clone(), forget_at))
+            .write("update an inbox entry", move |db| db.set_status(&run, status.clone(), expires_at))
             .await
     }
 

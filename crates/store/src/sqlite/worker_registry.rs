@@ -7,7 +7,7 @@ use rusqlite::params;
 use crate::ledger::Write;
 use crate::worker_registry::WORKERS_MAX;
 
-use super::db::{Db, Sql, body, text};
+use super::db::{Db, Sql, body, to_json};
 
 impl Db {
     pub(super) fn worker(&self, worker: &WorkerId) -> Sql<Option<WorkerRecord>> {
@@ -22,7 +22,7 @@ impl Db {
         }
         self.run(
             "INSERT OR REPLACE INTO workers (worker, heartbeat_at, revision, body) VALUES (?1, ?2, ?3, ?4)",
-            params![worker.worker.as_str(), worker.heartbeat_at.0, worker.revision, text(worker)?],
+            params![worker.worker.as_str(), worker.heartbeat_at.0, worker.revision, to_json(worker)?],
         )?;
         self.run("DELETE FROM workers WHERE heartbeat_at < ?1", [now.earlier(RECORD_TTL).0])?;
         Ok(Write::Committed)

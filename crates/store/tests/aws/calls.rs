@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
-    Accepted, Access as _, Admission, Archive as _, AuditLog as _, AuditedWrite, DueSchedule,
-    Governance as _, Hold, Inbox as _, Ledger as _, PageQuery, PolicyFiles, Reopen, RunQuery, Waiter,
+    Access as _, Admission, Archive as _, AuditLog as _, AuditedWrite, DueSchedule, Governance as _,
+    Inbox as _, KeyAcquisition, Ledger as _, PageQuery, PolicyFiles, Reopen, RunQuery, StoredEntry, Waiter,
     WorkerRegistry as _, Write,
 };
+use domain::approval::PageStatus;
 use domain::audit::{AdminChange, AuditEntry};
 use domain::command::Renew;
 use domain::payload::Fingerprint;
@@ -132,7 +133,10 @@ fn ledger() -> Vec<Call<Table>> {
 
 /// The first commit of a run with a concurrency key.
 fn with_concurrency_key() -> Admission {
-    Admission { hold: Some(Hold { concurrency_key: concurrency_key(), after: None }), ..admission() }
+    Admission {
+        hold: Some(KeyAcquisition { concurrency_key: concurrency_key(), previous_holder: None }),
+        ..admission()
+    }
 }
 
 fn concurrency_key() -> ConcurrencyKey {
@@ -174,13 +178,13 @@ fn governance() -> Vec<Call<Table>> {
             |store| store.fleet().await
         ),
         call!(
-            "eventual",
+            "settings_eventual",
             |table| Box::pin(async {
                 assert_eq!(table.store.put_fleet(Fleet::default()).await.unwrap(), Write::Committed);
             }),
-            |store| store.eventual(&tenant()).await
+            |store| store.settings_eventual(&tenant()).await
         ),
-        call!("eventual_tenant", NOTHING, |store| store.eventual_tenant(&tenant()).await),
+        call!("tenant_eventual", NOTHING, |store| store.tenant_eventual(&tenant()).await),
         call!("put_fleet", NOTHING, |store| store.put_fleet(Fleet::default()).await, repeated: SUPERSEDED),
         call!("put_policy", NOTHING, |store| store.put_policy(&tenant(), &Digest::ZERO, policy()).await),
         call!(
@@ -240,7 +244,8 @@ fn policy() -> PolicyFiles {
 }
 
 fn card(shown: u32) -> Card {
-    Card { message: "C1/1".to_owned(), revision: shown, reminders: 0, escalated: false }
+    let page = PageStatus::NotPaged;
+    Card { message: "C1/1".to_owned(), revision: shown, reminders: 0, escalated: false, page }
 }
 
 fn archive() -> Vec<Call<Table>> {
@@ -253,12 +258,12 @@ fn archive() -> Vec<Call<Table>> {
         call!("put_evidence, run resumed", STARTED, |store| {
             store.put_evidence(&run(), evidence()).await
         }, repeated: SUPERSEDED),
-        call!("evidence", SEALED, |store| store.evidence(&run()).await),
-        call!("load_with_evidence", SEALED, |store| store.load_with_evidence(&run()).await),
+        call!("evidence", WITH_EVIDENCE, |store| store.evidence(&run()).await),
+        call!("load_with_evidence", WITH_EVIDENCE, |store| store.load_with_evidence(&run()).await),
     ]
 }
 
-const SEALED: Setup = |table| {
+const WITH_EVIDENCE: Setup = |table| {
     Box::pin(async {
         commit_until(&table.store, Until::Canceled).await;
         assert_eq!(table.store.put_evidence(&run(), evidence()).await.unwrap(), Write::Committed);
@@ -369,7 +374,7 @@ fn inbox() -> Vec<Call<Table>> {
         call!(
             "accept, duplicate dedupe key",
             |table| Box::pin(async {
-                assert_eq!(table.store.accept(with_dedupe_key("github:1")).await.unwrap(), Accepted::New);
+                assert_eq!(table.store.accept(with_dedupe_key("github:1")).await.unwrap(), StoredEntry::New);
             }),
             |store| { store.accept(with_dedupe_key("github:2")).await }
         ),
@@ -430,7 +435,7 @@ const SCHEDULED: Setup = |table| {
 
 const ACCEPTED: Setup = |table| {
     Box::pin(async {
-        assert_eq!(table.store.accept(entry("sn:1")).await.unwrap(), Accepted::New);
+        assert_eq!(table.store.accept(entry("sn:1")).await.unwrap(), StoredEntry::New);
     })
 };
 

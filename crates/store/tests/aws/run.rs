@@ -4,7 +4,7 @@
 mod support;
 
 use countersign_store::{Ledger, Write};
-use domain::{Command, Decision, Draft, OpId, RunRecord, Stamp};
+use domain::{Command, Decision, DecisionContext, Draft, OpId, RunRecord};
 use serde_json::json;
 
 pub(crate) use support::{admission_with, error_chain, plan};
@@ -22,7 +22,8 @@ pub(crate) async fn start_run<L: Ledger>(store: &L, request: &str) -> RunRecord 
 pub(crate) fn decide(record: RunRecord, command: impl Command) -> Decision {
     let op = OpId::new(&format!("op-{}", record.version)).unwrap();
     let plan = plan();
-    let mut draft = Draft::new(record, &plan, Stamp { op, ..testkit::ledger::stamp(testkit::ledger::NOON) });
+    let mut draft =
+        Draft::new(record, &plan, DecisionContext { op, ..testkit::ledger::context(testkit::ledger::NOON) });
     command.decide(&mut draft).unwrap();
     draft.close()
 }

@@ -5,20 +5,22 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::{
     Archive as _, Due, Governance as _, Ledger as _, PageQuery, Queue as _, RunQuery, StoreError, Write,
 };
 use domain::chain::verify;
+use domain::dispatch::RECORD_FORMAT;
 use domain::merkle::Position;
 use domain::{BlobRef, Digest, Evidence, Millis, QueueName, RunId, RunKey, RunStatus, Timestamp, merkle};
-use engine::{Engine, EngineError, SweepResult};
+use engine::{AdvanceLimits, DispatchScope, Engine, EngineError, StartRun, SweepResult};
 use testkit::TestClock;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::env::Store;
 use crate::faults::connection::{Fault, Injection, SentRequest};
-use crate::faults::fixture::{FAR_AHEAD, NOON, Until, commit_until, initiator, plan, run, tenant};
+use crate::faults::fixture::{FAR_AHEAD, NOON, Until, commit_until, decision, initiator, plan, run, tenant};
 use crate::faults::matrix::BoxFuture;
 use crate::table::Table;
 
@@ -39,6 +41,15 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
             Box::pin(canceled_append_does_not_stop_the_others(table))
         }),
         ("gsi_stale_read", |table| Box::pin(gsi_stale_read(table))),
+        ("one_sweep_requests_all_missing_evidence", |table| {
+            Box::pin(one_sweep_requests_all_missing_evidence(table))
+        }),
+        ("throttled_moves_do_not_stop_the_flush", |table| {
+            Box::pin(throttled_moves_do_not_stop_the_flush(table))
+        }),
+        ("record_of_a_newer_program_stays_as_it_is", |table| {
+            Box::pin(record_of_a_newer_program_stays_as_it_is(table))
+        }),
         ("conflicting_claims_are_committed_once", |table| {
             Box::pin(conflicting_claims_are_committed_once(table))
         }),
@@ -296,4 +307,93 @@ async fn recorded_queries(table: &Table, work: BoxFuture<'_, ()>) -> Vec<Injecti
         Injection::once("Query", number, Fault::Respond { status: 200, body: request.response })
     };
     queries.enumerate().map(repeat).collect()
+}
+
+/// After an outage of the evidence store, many ended runs have no evidence.
+async fn one_sweep_requests_all_missing_evidence(table: Table) {
+    const RUNS: u32 = 450;
+    let early = testkit::engine().standard_tools().clock(TestClock::at(NOON)).on(table.store.clone());
+    for number in 0..RUNS {
+        let request = testkit::request(&early, testkit::TRANSFORM, &format!("run-{number}"));
+        let run = Box::pin(early.admission().start(request)).await.unwrap().run;
+        early.tenant_handle(&run.tenant, &initiator()).cancel(&run.run, "enough").await.unwrap();
+    }
+    let late = engine_at(&table, FAR_AHEAD);
+    // The first sweep moves the ended runs to their own partition.
+    let mut sent = 0;
+    for _ in 0..2 {
+        sent += Box::pin(late.operations().sweep(&initiator())).await.unwrap().sent;
+    }
+    assert_eq!(sent, RUNS);
+}
+
+/// Finished runs without evidence must be moved in the index, and the table throttles each move. Messages that a dead
+/// process left are sent all the same.
+async fn throttled_moves_do_not_stop_the_flush(table: Table) {
+    const RUNS: usize = 40;
+    prepare(&table, Until::Signaled).await;
+    let unsent = decision(Until::ApprovalRequested);
+    assert_eq!(table.with_queue_down().commit(unsent).await.unwrap(), Write::Committed);
+    let engine = testkit::engine().standard_tools().clock(TestClock::at(NOON)).on(table.store.clone());
+    for number in 0..RUNS {
+        let request = testkit::request(&engine, testkit::TRANSFORM, &number.to_string());
+        let request = StartRun { tenant: "umbrella".parse().unwrap(), ..request };
+        let run = Box::pin(engine.admission().start(request)).await.unwrap().run;
+        engine.tenant_handle(&run.tenant, &initiator()).cancel(&run.run, "enough").await.unwrap();
+    }
+    // This list shows the finished runs.
+    table.store.due(FAR_AHEAD, 10).await.unwrap();
+
+    let throttled = error_response("ProvisionedThroughputExceededException");
+    table.connection.set([Injection::forever("UpdateItem", throttled)]);
+    let before = table.store.depth(QueueName::Decisions).await.unwrap();
+    table.store.flush_outbox(FAR_AHEAD, 10).await.unwrap_err();
+    let moves =
+        table.connection.requests().iter().filter(|request| request.operation == "UpdateItem").count();
+    assert!(moves > 0, "nothing was moved");
+    assert_eq!(table.store.depth(QueueName::Decisions).await.unwrap(), before + 1);
+
+    table.connection.set(None);
+    assert_eq!(table.store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 10, "the next flush moves the runs");
+}
+
+/// A newer program has written the record of a run, with fields that this one does not know. Every command of this program
+/// fails, and writes nothing.
+async fn record_of_a_newer_program_stays_as_it_is(table: Table) {
+    prepare(&table, Until::ApprovalRequested).await;
+    let key = [("pk", format!("{}#run#{}", run().tenant, run().run)), ("sk", "run".to_owned())];
+    let key = key.map(|(name, value)| (name.to_owned(), AttributeValue::S(value)));
+    let update = table.client.update_item().table_name(&table.name).set_key(Some(key.clone().into()));
+    let format = AttributeValue::N((RECORD_FORMAT + 1).to_string());
+    let update = update.update_expression("SET fmt = :fmt").expression_attribute_values(":fmt", format);
+    update.send().await.unwrap();
+    let item = async || {
+        let get = table.client.get_item().table_name(&table.name).set_key(Some(key.clone().into()));
+        get.consistent_read(true).send().await.unwrap().item.unwrap()
+    };
+    let before = item().await;
+
+    let engine = engine_at(&table, NOON + Millis::hours(366 * 24));
+    let (handle, id) = (engine.tenant_handle(&run().tenant, &initiator()), run().run);
+    let refused = [
+        handle.cancel(&id, "enough").await.map(drop),
+        handle.pause(&id, "wait").await.map(drop),
+        handle.resume(&id, "go").await,
+        handle.roll_back(&id, "wrong", None).await.map(drop),
+        handle.run(&id).await.map(drop),
+        Box::pin(handle.undo(&id)).await.map(drop),
+        Box::pin(engine.execution().advance(&run(), &(), AdvanceLimits::default())).await.map(drop),
+        Box::pin(engine.operations().build_evidence(&run())).await.map(drop),
+        Box::pin(engine.operations().backout(&DispatchScope::All, &initiator(), "fire", |_| {}))
+            .await
+            .map(drop),
+    ];
+    for (number, refused) in refused.into_iter().enumerate() {
+        assert!(matches!(refused, Err(EngineError::UnsupportedRecordFormat { .. })), "{number}: {refused:?}");
+    }
+    let swept = Box::pin(engine.operations().sweep(&initiator())).await.unwrap();
+    assert_eq!(swept.woken, 0);
+    // A decision that was made before the newer program wrote the record.
+    let stale = table.store.commit(decision(Until::Approved)).await.unwrap();
+    assert_eq!((stale, item().await), (Write::Superseded, before));
 }

@@ -4,8 +4,8 @@ use countersign_store::{Admission, Ledger, Write};
 use domain::command::{Admit, Cancel, ClaimResult, Command, DeliverSignal, Grant, admit};
 use domain::plan::{Call, Environment, OnTimeout, Work};
 use domain::{
-    Cause, Decision, IdempotencyKey, Initiator, Millis, OpId, Payload, Plan, PlannedStep, RecordName, RunKey,
-    SignalId, Stamp, StepId, TenantId, Timestamp, ToolName, WorkflowName,
+    Cause, Decision, DecisionContext, IdempotencyKey, Initiator, Millis, OpId, Payload, Plan, PlannedStep,
+    RecordName, RunKey, SignalId, StepId, TenantId, Timestamp, ToolName, WorkflowName,
 };
 use serde_json::{Value, json};
 use testkit::TestClock;
@@ -67,7 +67,7 @@ pub(crate) fn record() -> RecordName {
 pub(crate) fn admission() -> Admission {
     let input = json!({ "request": "request" });
     let command = Admit { record: Some(record()), ..admit_command("acme", effect().as_str(), &input) };
-    Admission { decision: admit(command, &plan(), stamp("op")), input: Payload::Inline(input), hold: None }
+    Admission { decision: admit(command, &plan(), context("op")), input: Payload::Inline(input), hold: None }
 }
 
 fn decisions() -> Vec<Decision> {
@@ -92,8 +92,8 @@ pub(crate) fn until_claimed() -> Scenario {
 
 impl Scenario {
     pub(crate) fn add<C: Command>(&mut self, command: C) -> C::Output {
-        let stamp = stamp(&format!("op-{}", self.decisions.len()));
-        let (decision, output) = self.run.decide_with(stamp, command);
+        let context = context(&format!("op-{}", self.decisions.len()));
+        let (decision, output) = self.run.decide_with(context, command);
         self.run.apply(&decision);
         self.decisions.push(decision);
         output
@@ -125,8 +125,8 @@ pub(crate) fn initiator() -> Initiator {
     Initiator::new(Cause::System, "worker")
 }
 
-fn stamp(op: &str) -> Stamp {
-    Stamp { op: OpId::new(op).unwrap(), now: NOON, by: initiator() }
+fn context(op: &str) -> DecisionContext {
+    DecisionContext { op: OpId::new(op).unwrap(), now: NOON, by: initiator() }
 }
 
 fn early_signal() -> DeliverSignal {

@@ -80,8 +80,8 @@ pub(crate) const ROWS: &[Row] = rows![
     "tenant": "GetItem" from "mod.rs::get", Read, "read the settings of a tenant";
     "put_tenant": "PutItem" from "mod.rs::put", Write, "write the settings of a tenant";
     "fleet": "GetItem" from "mod.rs::get", Read, "read the fleet settings";
-    "eventual": "BatchGetItem" from "mod.rs::get_batch", Read, "read the dispatch switches";
-    "eventual_tenant": "BatchGetItem" from "mod.rs::get_batch", Read, "read the dispatch switches";
+    "settings_eventual": "BatchGetItem" from "mod.rs::get_batch", Read, "read the dispatch switches";
+    "tenant_eventual": "BatchGetItem" from "mod.rs::get_batch", Read, "read the dispatch switches";
     "put_fleet": "PutItem" from "mod.rs::put", Write, "write the fleet settings";
     "put_policy": "PutItem" from "mod.rs::put", Write, "store a policy";
     "policy": "GetItem" from "mod.rs::get", Read, "read a policy";
@@ -145,7 +145,7 @@ pub(crate) const ROWS: &[Row] = rows![
     "extend": "ChangeMessageVisibility" from "sqs.rs::extend", Write, "extend a message";
     "delete": "DeleteMessage" from "sqs.rs::delete", Write, "delete a message";
     "dead_letters": "ReceiveMessage" from "sqs.rs::receive_batch", Read, "receive messages";
-    "dead_letters": "GetQueueAttributes" from "dead_letters.rs::receives_max", Read, "read dead letters";
+    "dead_letters": "GetQueueAttributes" from "dead_letters.rs::max_receive_count", Read, "read dead letters";
     "dead_letters": "ChangeMessageVisibilityBatch" from "dead_letters.rs::make_visible", BestEffort, ;
     "redrive": "ReceiveMessage" from "sqs.rs::receive_batch", Read, "receive messages";
     "redrive": "SendMessage" from "sqs.rs::send", Write, "send a message";
@@ -241,15 +241,15 @@ pub(crate) fn every_row_is_exercised() {
 
 /// The string literals directly after `before`.
 fn named_after(before: &str, text: &str) -> Vec<String> {
-    let rests = text.split(before).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
-    rests.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
+    let tails = text.split(before).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
+    tails.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
 }
 
 fn assert_same<T: Ord + std::fmt::Debug>(in_sources: &BTreeSet<T>, in_rows: &BTreeSet<T>) {
     let missing: Vec<_> = in_sources.difference(in_rows).collect();
     assert!(missing.is_empty(), "in the sources but without a row: {missing:?}");
-    let gone: Vec<_> = in_rows.difference(in_sources).collect();
-    assert!(gone.is_empty(), "in a row but not in the sources: {gone:?}");
+    let stale: Vec<_> = in_rows.difference(in_sources).collect();
+    assert!(stale.is_empty(), "in a row but not in the sources: {stale:?}");
 }
 
 /// A source file of the AWS store, without its tests.

@@ -35,12 +35,12 @@ const RECEIVED: Setup = |cell| {
         commit_until(&cell.store, Until::Started).await;
         let received =
             cell.store.receive(QueueName::Steps, 1, Millis::secs(60), Duration::ZERO).await.unwrap();
-        *cell.held.lock().unwrap() = Some(received[0].handle.clone());
+        *cell.handle.lock().unwrap() = Some(received[0].handle.clone());
     })
 };
 
-fn held(cell: &Cell) -> Handle {
-    cell.held.lock().unwrap().clone().unwrap()
+fn received_handle(cell: &Cell) -> Handle {
+    cell.handle.lock().unwrap().clone().unwrap()
 }
 
 /// A dead-letter message.
@@ -95,8 +95,8 @@ fn queue() -> Vec<Call<Cell>> {
             let received = cell.store.receive(QueueName::Steps, 10, Millis::secs(60), Duration::ZERO).await;
             received.map(|received| received.into_iter().map(|got| got.run).collect::<Vec<_>>())
         }, repeated: Some("[]")),
-        call!("extend", RECEIVED, |cell| cell.store.extend(&held(cell), Millis::secs(60)).await),
-        call!("delete", RECEIVED, |cell| cell.store.delete(&held(cell)).await, repeated: Some("false")),
+        call!("extend", RECEIVED, |cell| cell.store.extend(&received_handle(cell), Millis::secs(60)).await),
+        call!("delete", RECEIVED, |cell| cell.store.delete(&received_handle(cell)).await, repeated: Some("false")),
         call!("depth", SENT, |cell| cell.store.depth(QueueName::Steps).await),
         call!("visible", SENT, |cell| cell.store.visible(QueueName::Steps).await),
     ]
@@ -121,7 +121,7 @@ const STORED: Setup = |cell| {
 };
 
 /// A bundle is stored.
-const SEALED: Setup = |cell| {
+const WITH_EVIDENCE: Setup = |cell| {
     Box::pin(async {
         // All cells share the bucket, so an earlier one may have stored it.
         cell.store.put_bundle(&tenant(), "run", b"proof".to_vec()).await.unwrap();
@@ -151,10 +151,10 @@ fn blobs() -> Vec<Call<Cell>> {
             // After a lost reply, the same bundle is there.
             stored.map(|stored| stored.is_none_or(|stored| stored == b"proof"))
         }),
-        call!("put_bundle, existing", SEALED, |cell| {
+        call!("put_bundle, existing", WITH_EVIDENCE, |cell| {
             cell.store.put_bundle(&tenant(), "run", b"forged".to_vec()).await
         }),
-        call!("bundle", SEALED, |cell| cell.store.bundle(&tenant(), "run").await),
+        call!("bundle", WITH_EVIDENCE, |cell| cell.store.bundle(&tenant(), "run").await),
     ]
 }
 

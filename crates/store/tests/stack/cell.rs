@@ -42,7 +42,7 @@ pub(crate) struct Cell {
     pub(crate) s3: aws_sdk_s3::Client,
     pub(crate) table: String,
     /// The handle of a received message.
-    pub(crate) held: Mutex<Option<Handle>>,
+    pub(crate) handle: Mutex<Option<Handle>>,
 }
 
 /// A unique resource name.
@@ -114,7 +114,16 @@ impl Resources {
             blobs: S3Blobs::new(s3.clone(), self.buckets.clone(), Arc::new(noon())),
             clock: Arc::new(noon()),
         });
-        Cell { resources: self.clone(), store, connection, dynamodb, sqs, s3, table, held: Mutex::default() }
+        Cell {
+            resources: self.clone(),
+            store,
+            connection,
+            dynamodb,
+            sqs,
+            s3,
+            table,
+            handle: Mutex::default(),
+        }
     }
 }
 
