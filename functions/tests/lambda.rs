@@ -58,12 +58,12 @@ fn signed_webhook(path: &str, body: &str) -> Value {
     event(path, "countersign", "HOOK", body)
 }
 
-fn read(event: Value) -> HttpEvent {
+fn parse(event: Value) -> HttpEvent {
     serde_json::from_value(event).unwrap()
 }
 
 async fn reply(engine: &Engine<SqliteStore>, event: Value) -> Value {
-    serde_json::to_value(HttpReply::from(on_webhook(engine, &webhook_auth(), &read(event)).await)).unwrap()
+    serde_json::to_value(HttpReply::from(on_webhook(engine, &webhook_auth(), &parse(event)).await)).unwrap()
 }
 
 async fn messages(engine: &Engine<SqliteStore>) -> usize {
@@ -87,7 +87,7 @@ async fn webhook_reply_has_the_gateway_format() {
 }
 
 /// A delivery that is signed as `signed` and arrives as `body`.
-fn flagged(signed: &str, body: &str, is_base64: bool) -> Value {
+fn delivery(signed: &str, body: &str, is_base64: bool) -> Value {
     let mut event = signed_webhook("/webhook/webhook/acme", signed);
     event["body"] = body.into();
     event["isBase64Encoded"] = is_base64.into();
@@ -109,10 +109,10 @@ async fn base64_flag_lies() {
         (plain, &encoded, false),
         ("abcd", "abcd", true),
     ] {
-        assert_eq!(reply(&engine, flagged(signed, body, is_base64)).await["statusCode"], 401, "{body}");
+        assert_eq!(reply(&engine, delivery(signed, body, is_base64)).await["statusCode"], 401, "{body}");
     }
     assert_eq!(messages(&engine).await, 0);
-    assert_eq!(reply(&engine, flagged(plain, &encoded, true)).await["statusCode"], 202);
+    assert_eq!(reply(&engine, delivery(plain, &encoded, true)).await["statusCode"], 202);
 }
 
 #[tokio::test]
@@ -148,14 +148,14 @@ async fn slack_retry_headers_are_ignored() {
     let mut again = slash_command("/slack/commands/acme", "SLACK");
     again["headers"]["x-slack-retry-num"] = "1".into();
     again["headers"]["x-slack-retry-reason"] = "http_timeout".into();
-    let accepted = on_slack(&engine(), &slack_installations(), &read(again)).await;
+    let accepted = on_slack(&engine(), &slack_installations(), &parse(again)).await;
     assert!(accepted.status() == 200 && accepted.body().contains("not registered here"), "{accepted:?}");
 }
 
 #[tokio::test]
 async fn slack_request_is_valid_for_its_tenant_only() {
     let (engine, installations) = (engine(), slack_installations());
-    let sent = |path: &str, secret: &str| read(slash_command(path, secret));
+    let sent = |path: &str, secret: &str| parse(slash_command(path, secret));
     let accepted = on_slack(&engine, &installations, &sent("/slack/commands/acme", "SLACK")).await;
     assert!(accepted.status() == 200 && accepted.body().contains("not registered here"), "{accepted:?}");
     for (path, secret) in [

@@ -25,11 +25,11 @@ const FAILED_RUNS: usize = 3;
 /// What a worker has done, and its health.
 #[derive(Debug, Default)]
 pub struct WorkerHealth {
-    queues: [Traffic; 3],
-    /// Work that moved out of its queue's limit.
-    beside: Traffic,
-    looks: Mutex<Vec<HealthCheck>>,
-    nowhere: Mutex<Nowhere>,
+    queues: [QueueCounters; 3],
+    /// Long jobs, which no longer count towards their queue's limit.
+    long_jobs: QueueCounters,
+    checks: Mutex<Vec<HealthCheck>>,
+    failed_runs: Mutex<FailedRuns>,
     /// Whether the store has answered a check.
     answered: AtomicBool,
     /// Whether a job has made progress.
@@ -38,17 +38,17 @@ pub struct WorkerHealth {
 
 /// Runs that failed since one succeeded.
 #[derive(Debug, Default)]
-struct Nowhere {
+struct FailedRuns {
     runs: BTreeSet<RunKey>,
     /// Checks since the last failure. A failed message is redelivered within a few.
-    quiet: usize,
+    checks_since_failure: usize,
 }
 
 #[derive(Debug, Default)]
-struct Traffic {
-    taken: AtomicU64,
-    busy: AtomicUsize,
-    failed: AtomicU64,
+struct QueueCounters {
+    received: AtomicU64,
+    in_flight: AtomicUsize,
+    failed_receives: AtomicU64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,11 +68,11 @@ pub(crate) type HealthCheck = [QueueCheck; 3];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueueCheck {
     /// Whether messages are visible; `None` if the store did not answer.
-    pub(crate) waiting: Option<bool>,
+    visible: Option<bool>,
     /// Messages received so far.
-    taken: u64,
+    received: u64,
     /// Receives that failed so far.
-    failed: u64,
+    failed_receives: u64,
     /// Whether the queue's limit is reached.
     full: bool,
 }
@@ -80,117 +80,117 @@ pub(crate) struct QueueCheck {
 /// A message being processed; counts towards its queue's limit while it lives.
 #[derive(Debug)]
 pub(crate) struct InFlight<'h> {
-    registration: &'h Traffic,
-    beside: &'h Traffic,
+    counters: &'h QueueCounters,
+    long_jobs: &'h QueueCounters,
     queue: QueueName,
 }
 
 impl InFlight<'_> {
     /// No longer counts towards its queue's limit.
-    pub(crate) fn move_over(&mut self) {
-        self.beside.busy.fetch_add(1, Ordering::Relaxed);
-        self.registration.busy.fetch_sub(1, Ordering::Relaxed);
-        self.registration = self.beside;
+    pub(crate) fn move_to_long_jobs(&mut self) {
+        self.long_jobs.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.counters.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.counters = self.long_jobs;
     }
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.registration.busy.fetch_sub(1, Ordering::Relaxed);
+        self.counters.in_flight.fetch_sub(1, Ordering::Relaxed);
         metrics::message_finished(self.queue);
     }
 }
 
 impl WorkerHealth {
-    /// A message of `queue` was received.
-    pub(crate) fn take(&self, queue: QueueName) -> InFlight<'_> {
-        let traffic = &self.queues[registration(queue)];
-        traffic.taken.fetch_add(1, Ordering::Relaxed);
-        traffic.busy.fetch_add(1, Ordering::Relaxed);
+    /// Counts a received message of `queue` as in flight until the result is dropped.
+    pub(crate) fn message_received(&self, queue: QueueName) -> InFlight<'_> {
+        let counters = &self.queues[queue_index(queue)];
+        counters.received.fetch_add(1, Ordering::Relaxed);
+        counters.in_flight.fetch_add(1, Ordering::Relaxed);
         metrics::message_started(queue);
-        InFlight { registration: traffic, beside: &self.beside, queue }
+        InFlight { counters, long_jobs: &self.long_jobs, queue }
     }
 
     /// A receive from `queue` failed.
     pub(crate) fn receive_failed(&self, queue: QueueName) {
-        self.queues[registration(queue)].failed.fetch_add(1, Ordering::Relaxed);
+        self.queues[queue_index(queue)].failed_receives.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn in_flight(&self) -> u32 {
-        let places = self.queues.iter().chain([&self.beside]);
-        let busy = places.map(|traffic| traffic.busy.load(Ordering::Relaxed)).sum::<usize>();
-        u32::try_from(busy).unwrap_or(u32::MAX)
+        let counters = self.queues.iter().chain([&self.long_jobs]);
+        let total = counters.map(|counters| counters.in_flight.load(Ordering::Relaxed)).sum::<usize>();
+        u32::try_from(total).unwrap_or(u32::MAX)
     }
 
-    /// The processing of a message about `run` ended.
-    pub(crate) fn ended(&self, run: RunKey, went: JobProgress) {
-        let mut nowhere = self.nowhere.lock();
-        nowhere.quiet = 0;
-        match went {
-            JobProgress::Made => {
+    /// A job of `run` ended.
+    pub(crate) fn job_ended(&self, run: RunKey, progress: JobProgress) {
+        let mut failed = self.failed_runs.lock();
+        failed.checks_since_failure = 0;
+        match progress {
+            JobProgress::Processed => {
                 self.progressed.store(true, Ordering::Relaxed);
-                nowhere.runs.clear();
+                failed.runs.clear();
             }
-            JobProgress::StoreFailed if nowhere.runs.len() < FAILED_RUNS => drop(nowhere.runs.insert(run)),
+            JobProgress::StoreFailed if failed.runs.len() < FAILED_RUNS => drop(failed.runs.insert(run)),
             JobProgress::StoreFailed => {}
         }
     }
 
-    /// One check of `queue`, which has capacity for `room` more messages.
-    pub(crate) fn see(&self, queue: QueueName, room: usize, waiting: Option<bool>) -> QueueCheck {
-        let Traffic { taken, busy, failed } = &self.queues[registration(queue)];
-        let full = busy.load(Ordering::Relaxed) >= room;
-        let (taken, failed) = (taken.load(Ordering::Relaxed), failed.load(Ordering::Relaxed));
-        QueueCheck { waiting, taken, failed, full }
+    /// One check of `queue`, whose limit is `slots`.
+    pub(crate) fn check_queue(&self, queue: QueueName, slots: usize, visible: Option<bool>) -> QueueCheck {
+        let QueueCounters { received, in_flight, failed_receives } = &self.queues[queue_index(queue)];
+        QueueCheck {
+            visible,
+            received: received.load(Ordering::Relaxed),
+            failed_receives: failed_receives.load(Ordering::Relaxed),
+            full: in_flight.load(Ordering::Relaxed) >= slots,
+        }
     }
 
     /// Stores a check.
-    pub(crate) fn remember(&self, look: HealthCheck) {
-        if look.iter().any(|seen| seen.waiting.is_some()) {
+    pub(crate) fn record_check(&self, check: HealthCheck) {
+        if check.iter().any(|queue| queue.visible.is_some()) {
             self.answered.store(true, Ordering::Relaxed);
         }
-        let mut nowhere = self.nowhere.lock();
-        nowhere.quiet += 1;
-        // The runs that failed here were processed by other workers.
-        if nowhere.quiet > CHECKS {
-            nowhere.runs.clear();
+        let mut failed = self.failed_runs.lock();
+        failed.checks_since_failure += 1;
+        // Other workers have processed the runs that failed here.
+        if failed.checks_since_failure > CHECKS {
+            failed.runs.clear();
         }
-        drop(nowhere);
-        let mut looks = self.looks.lock();
-        looks.push(look);
-        let old = looks.len().saturating_sub(CHECKS);
-        looks.drain(..old);
+        drop(failed);
+        let mut checks = self.checks.lock();
+        checks.push(check);
+        let old = checks.len().saturating_sub(CHECKS);
+        checks.drain(..old);
     }
 
     pub fn status(&self) -> HealthStatus {
-        let looks = self.looks.lock();
-        let judged = QueueName::ALL.into_iter().map(|queue| {
-            let seen: Vec<QueueCheck> = looks.iter().map(|look| look[registration(queue)]).collect();
-            judge(queue, &seen, self.answered.load(Ordering::Relaxed))
+        let checks = self.checks.lock();
+        let mut statuses = QueueName::ALL.into_iter().map(|queue| {
+            let checks: Vec<QueueCheck> = checks.iter().map(|check| check[queue_index(queue)]).collect();
+            queue_status(queue, &checks, self.answered.load(Ordering::Relaxed))
         });
-        judged
-            .into_iter()
-            .find(|condition| *condition != HealthStatus::Healthy)
-            .unwrap_or_else(|| self.getting_on())
+        statuses.find(|status| *status != HealthStatus::Healthy).unwrap_or_else(|| self.job_status())
     }
 
-    /// Whether received messages are processed.
-    fn getting_on(&self) -> HealthStatus {
-        let nowhere = self.nowhere.lock();
-        if nowhere.runs.len() < FAILED_RUNS {
+    /// Whether jobs make progress.
+    fn job_status(&self) -> HealthStatus {
+        let failed = self.failed_runs.lock();
+        if failed.runs.len() < FAILED_RUNS {
             return HealthStatus::Healthy;
         }
         let has_worked = self.progressed.load(Ordering::Relaxed);
-        store_fails(has_worked, "messages are received, but the store fails every operation on them")
+        store_failure(has_worked, "messages are received, but the store fails every operation on them")
     }
 }
 
 /// The store is shared by all workers.
-fn store_fails(has_worked: bool, why: &str) -> HealthStatus {
+fn store_failure(has_worked: bool, why: &str) -> HealthStatus {
     if has_worked { HealthStatus::Degraded(why.to_owned()) } else { HealthStatus::Unhealthy(why.to_owned()) }
 }
 
-fn registration(queue: QueueName) -> usize {
+fn queue_index(queue: QueueName) -> usize {
     match queue {
         QueueName::Ingest => 0,
         QueueName::Decisions => 1,
@@ -199,18 +199,20 @@ fn registration(queue: QueueName) -> usize {
 }
 
 /// What a series of checks of one queue means.
-fn judge(queue: QueueName, seen: &[QueueCheck], answered: bool) -> HealthStatus {
-    if seen.len() < CHECKS {
+fn queue_status(queue: QueueName, checks: &[QueueCheck], answered: bool) -> HealthStatus {
+    if checks.len() < CHECKS {
         return HealthStatus::Healthy;
     }
-    if seen.iter().all(|seen| seen.waiting.is_none()) {
-        return store_fails(answered, "the store does not answer");
+    if checks.iter().all(|check| check.visible.is_none()) {
+        return store_failure(answered, "the store does not answer");
     }
-    let idle = seen.iter().all(|now| now.waiting == Some(true) && !now.full && now.taken == seen[0].taken);
-    if idle && seen.iter().any(|now| now.failed != seen[0].failed) {
-        return store_fails(answered, &format!("messages of queue {queue} cannot be received"));
+    let stalled = checks
+        .iter()
+        .all(|check| check.visible == Some(true) && !check.full && check.received == checks[0].received);
+    if stalled && checks.iter().any(|check| check.failed_receives != checks[0].failed_receives) {
+        return store_failure(answered, &format!("messages of queue {queue} cannot be received"));
     }
-    if idle {
+    if stalled {
         return HealthStatus::Unhealthy(format!(
             "messages are visible in queue {queue}, but none is received"
         ));
@@ -222,105 +224,108 @@ fn judge(queue: QueueName, seen: &[QueueCheck], answered: bool) -> HealthStatus 
 mod tests {
     use super::*;
 
-    const ROOM: usize = 2;
+    const SLOTS: usize = 2;
 
-    fn look(health: &WorkerHealth, waiting: Option<bool>) {
-        health.remember(QueueName::ALL.map(|queue| health.see(queue, ROOM, waiting)));
+    fn check(health: &WorkerHealth, visible: Option<bool>) {
+        health.record_check(QueueName::ALL.map(|queue| health.check_queue(queue, SLOTS, visible)));
     }
 
     fn unhealthy(health: &WorkerHealth) -> String {
         match health.status() {
             HealthStatus::Unhealthy(why) => why,
-            other => panic!("it is {other:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
     fn degraded(health: &WorkerHealth) -> String {
         match health.status() {
             HealthStatus::Degraded(why) => why,
-            other => panic!("it is {other:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn a_worker_that_receives_nothing_is_unhealthy() {
+    fn worker_that_receives_nothing_is_unhealthy() {
         let health = WorkerHealth::default();
         for _ in 0..CHECKS {
             assert_eq!(health.status(), HealthStatus::Healthy);
-            look(&health, Some(true));
+            check(&health, Some(true));
         }
         assert!(unhealthy(&health).contains("ingest"));
         for queue in QueueName::ALL {
-            drop(health.take(queue));
+            drop(health.message_received(queue));
         }
-        look(&health, Some(true));
+        check(&health, Some(true));
         assert_eq!(health.status(), HealthStatus::Healthy);
     }
 
     #[test]
-    fn a_worker_with_nothing_to_do_is_well() {
+    fn idle_worker_is_healthy() {
         let health = WorkerHealth::default();
         for _ in 0..=CHECKS {
-            look(&health, Some(false));
+            check(&health, Some(false));
         }
         assert_eq!(health.status(), HealthStatus::Healthy);
     }
 
     #[test]
-    fn a_worker_without_room_is_busy_and_not_unwell() {
+    fn worker_at_its_limit_is_healthy() {
         let health = WorkerHealth::default();
-        let hands: Vec<_> =
-            QueueName::ALL.into_iter().flat_map(|queue| [health.take(queue), health.take(queue)]).collect();
+        let in_flight: Vec<_> = QueueName::ALL
+            .into_iter()
+            .flat_map(|queue| [queue; SLOTS])
+            .map(|queue| health.message_received(queue))
+            .collect();
         for _ in 0..CHECKS {
-            look(&health, Some(true));
+            check(&health, Some(true));
         }
         assert_eq!(health.status(), HealthStatus::Healthy);
-        drop(hands);
+        drop(in_flight);
         for _ in 0..CHECKS {
-            look(&health, Some(true));
+            check(&health, Some(true));
         }
         assert!(unhealthy(&health).contains("none is received"));
     }
 
     #[test]
-    fn a_worker_whose_store_stops_answering_is_degraded() {
+    fn worker_is_degraded_when_the_store_stops_answering() {
         let health = WorkerHealth::default();
-        look(&health, Some(false));
+        check(&health, Some(false));
         for _ in 0..CHECKS - 1 {
-            look(&health, None);
+            check(&health, None);
         }
         assert_eq!(health.status(), HealthStatus::Healthy);
-        look(&health, None);
+        check(&health, None);
         assert_eq!(degraded(&health), "the store does not answer", "it has answered before");
     }
 
     #[test]
-    fn a_worker_that_never_reached_the_store_is_unhealthy() {
+    fn worker_that_never_reached_the_store_is_unhealthy() {
         let health = WorkerHealth::default();
         for _ in 0..CHECKS {
-            look(&health, None);
+            check(&health, None);
         }
         assert_eq!(unhealthy(&health), "the store does not answer");
     }
 
     #[test]
-    fn failing_receives_are_not_the_workers_fault() {
+    fn failing_receives_degrade_a_worker() {
         let health = WorkerHealth::default();
         for _ in 0..CHECKS {
             for queue in QueueName::ALL {
                 health.receive_failed(queue);
             }
-            look(&health, Some(true));
+            check(&health, Some(true));
         }
         assert!(degraded(&health).contains("cannot be received"));
     }
 
     #[test]
-    fn a_store_outage_does_not_replace_a_worker() {
+    fn store_outage_does_not_replace_a_worker() {
         let health = WorkerHealth::default();
-        health.ended(run("before"), JobProgress::Made);
+        health.job_ended(run("before"), JobProgress::Processed);
         for name in ["a", "b", "c"] {
-            health.ended(run(name), JobProgress::StoreFailed);
+            health.job_ended(run(name), JobProgress::StoreFailed);
         }
         assert!(degraded(&health).contains("the store fails every operation"));
     }
@@ -333,26 +338,26 @@ mod tests {
     fn three_failed_runs_make_a_worker_unhealthy() {
         let health = WorkerHealth::default();
         for name in ["a", "b", "a", "b"] {
-            health.ended(run(name), JobProgress::StoreFailed);
+            health.job_ended(run(name), JobProgress::StoreFailed);
         }
         assert_eq!(health.status(), HealthStatus::Healthy, "two runs may be damaged");
-        health.ended(run("c"), JobProgress::StoreFailed);
+        health.job_ended(run("c"), JobProgress::StoreFailed);
         assert!(unhealthy(&health).contains("the store fails every operation"));
-        health.ended(run("d"), JobProgress::Made);
+        health.job_ended(run("d"), JobProgress::Processed);
         assert_eq!(health.status(), HealthStatus::Healthy);
     }
 
     #[test]
-    fn a_worker_recovers_when_others_process_its_runs() {
+    fn worker_recovers_when_others_process_its_runs() {
         let health = WorkerHealth::default();
         for name in ["a", "b", "c"] {
-            health.ended(run(name), JobProgress::StoreFailed);
+            health.job_ended(run(name), JobProgress::StoreFailed);
         }
         for _ in 0..CHECKS {
-            look(&health, Some(false));
+            check(&health, Some(false));
             unhealthy(&health);
         }
-        look(&health, Some(false));
+        check(&health, Some(false));
         assert_eq!(health.status(), HealthStatus::Healthy);
     }
 }

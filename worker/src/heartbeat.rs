@@ -16,9 +16,9 @@ use crate::{CancellationToken, Worker};
 const CONFLICTS_MAX: u32 = 3;
 
 /// How long a stopping worker waits for its last heartbeat.
-const LAST_HEARTBEAT: Duration = Duration::from_secs(2);
+const LAST_HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The worker's own record, as it knows it.
+/// The worker's own record, as last written or read.
 pub(crate) struct Registration {
     me: WorkerId,
     /// When this process started. A record with another start time belongs to an earlier process of the same name.
@@ -47,8 +47,7 @@ impl Registration {
         }
     }
 
-    /// The request to drain, if there is one.
-    fn asked(&self) -> Option<&DrainRequest> {
+    fn drain_request(&self) -> Option<&DrainRequest> {
         self.record.as_ref().filter(|record| record.started_at == self.started_at)?.drain_request.as_ref()
     }
 }
@@ -66,14 +65,16 @@ impl<S: Store> Worker<S> {
         }
     }
 
-    /// The last heartbeat.
     pub(crate) async fn last_heartbeat(&self, registration: &mut Registration, drained: bool) {
         if registration.every.is_none() {
             return;
         }
         // If it is not written, the worker shows as offline before long.
-        match timeout(LAST_HEARTBEAT, self.write_heartbeat(registration, WorkerReport::Stopped { drained }))
-            .await
+        match timeout(
+            LAST_HEARTBEAT_TIMEOUT,
+            self.write_heartbeat(registration, WorkerReport::Stopped { drained }),
+        )
+        .await
         {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
@@ -118,7 +119,9 @@ impl<S: Store> Worker<S> {
 
 /// Shuts the worker down if it was asked to drain.
 fn drain_if_requested(registration: &Registration, shutdown: &CancellationToken) {
-    if let Some(DrainRequest { by, reason, .. }) = registration.asked().filter(|_| !shutdown.is_cancelled()) {
+    if let Some(DrainRequest { by, reason, .. }) =
+        registration.drain_request().filter(|_| !shutdown.is_cancelled())
+    {
         tracing::warn!(
             event = "drain_started",
             by = by.id,

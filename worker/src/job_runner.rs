@@ -23,9 +23,6 @@ const POSTPONED_MAX: u32 = 6;
 /// about a minute later, the commit was abandoned: a store repeats no commit for that long.
 const TOO_EARLY_MAX: u32 = 3;
 
-/// How long a message of a tenant that has its share of the slots is invisible. Another worker may have a free slot.
-const PUT_BACK_FOR: Millis = Millis::secs(2);
-
 /// Whether a job belongs to a commit that is not there.
 fn is_too_early(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused(Refusal::UnknownApproval { .. }))
@@ -57,14 +54,14 @@ fn retry_delay(error: &EngineError, receives: u32) -> Option<Millis> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JobProgress {
     /// It did, or its failure is not the store's.
-    Made,
+    Processed,
     /// The store failed.
     StoreFailed,
 }
 
 impl JobProgress {
     fn of(error: &EngineError) -> Self {
-        if matches!(error, EngineError::Store(_)) { Self::StoreFailed } else { Self::Made }
+        if matches!(error, EngineError::Store(_)) { Self::StoreFailed } else { Self::Processed }
     }
 }
 
@@ -78,14 +75,14 @@ pub(crate) struct JobRunner<S> {
 impl<S: Store> JobRunner<S> {
     /// Runs the job. The message stays invisible meanwhile, however long the store takes to fail: each redelivery
     /// would count as a failed attempt.
-    pub(crate) async fn run(&self, delivery: Delivery) -> JobProgress {
+    pub(crate) async fn run(&self, delivery: &Delivery) -> JobProgress {
         let done = tokio::select! {
             biased;
-            done = self.run_job(&delivery) => done,
+            done = self.run_job(delivery) => done,
             never = self.extend_visibility(&delivery.handle) => match never {},
         };
         // The visibility timeout is no longer extended: the next delivery is set here.
-        self.acknowledge(&delivery, done).await
+        self.acknowledge(delivery, done).await
     }
 
     /// Extends the visibility timeout until dropped.
@@ -103,9 +100,12 @@ impl<S: Store> JobRunner<S> {
         let Delivery { run, job, .. } = delivery;
         match job {
             Job::Advance => self.engine.execution().advance(run, &self.shutdown, self.limits).await,
-            Job::NotifyApproval { approval, revision } => {
-                self.engine.governance().show(run, approval, *revision).await.map(|()| AdvanceResult::Done)
-            }
+            Job::NotifyApproval { approval, revision } => self
+                .engine
+                .governance()
+                .notify_approval(run, approval, *revision)
+                .await
+                .map(|()| AdvanceResult::Done),
             Job::BuildEvidence => {
                 self.engine.operations().build_evidence(run).await.map(|_| AdvanceResult::Done)
             }
@@ -123,21 +123,21 @@ impl<S: Store> JobRunner<S> {
             Ok(AdvanceResult::Done) => self.delete(delivery).await,
             Ok(AdvanceResult::NotBefore(at)) => self.redeliver(delivery, at).await,
             Err(error) => {
-                self.failed(delivery, &error).await;
+                self.handle_failure(delivery, &error).await;
                 return JobProgress::of(&error);
             }
         }
-        JobProgress::Made
+        JobProgress::Processed
     }
 
     /// A failed job is redelivered.
-    async fn failed(&self, delivery: &Delivery, error: &EngineError) {
+    async fn handle_failure(&self, delivery: &Delivery, error: &EngineError) {
         let (run, job, receives) = (&delivery.run, &delivery.job, delivery.receives());
         match error {
             // Another process has the key or the Slack connection.
             EngineError::NoSigningKey | EngineError::NoSlack => self.postpone_by(delivery, DELAY_MAX).await,
             // A newer worker does the job; this one can start nothing more.
-            EngineError::Outdated { .. } => {
+            EngineError::UnsupportedRecordFormat { .. } => {
                 tracing::error!(event = "program_outdated", %error, "program outdated; steps in progress finish");
                 self.shutdown.cancel();
                 self.postpone_by(delivery, RETRY_AFTER).await;
@@ -166,8 +166,8 @@ impl<S: Store> JobRunner<S> {
 
     /// Returns a message without doing its job. The delivery must not count as a failed attempt, so a second one is
     /// replaced by a new message.
-    pub(crate) async fn put_back(&self, delivery: &Delivery) {
-        let at = self.engine.now() + PUT_BACK_FOR;
+    pub(crate) async fn put_back(&self, delivery: &Delivery, delay: Millis) {
+        let at = self.engine.now() + delay;
         if delivery.receives() > 1 {
             self.replace(delivery, at).await;
         } else {
@@ -196,7 +196,7 @@ impl<S: Store> JobRunner<S> {
     }
 
     async fn postpone(&self, delivery: &Delivery, at: Timestamp) {
-        let delay = self.until(at);
+        let delay = self.delay_until(at);
         if let Err(error) = self.engine.store().extend(&delivery.handle, delay).await {
             tracing::warn!(event = "message_not_postponed", run = %delivery.run, %error, "message not postponed");
         }
@@ -210,7 +210,7 @@ impl<S: Store> JobRunner<S> {
             return;
         }
         let Delivery { run, queue, job, .. } = delivery.clone();
-        let message = Outgoing { run, queue, job, delay: self.until(at) };
+        let message = Outgoing { run, queue, job, delay: self.delay_until(at) };
         match self.engine.store().send(&message).await {
             Ok(()) => self.delete(delivery).await,
             Err(error) => {
@@ -219,7 +219,7 @@ impl<S: Store> JobRunner<S> {
         }
     }
 
-    fn until(&self, at: Timestamp) -> Millis {
+    fn delay_until(&self, at: Timestamp) -> Millis {
         (at - self.engine.now()).min(DELAY_MAX)
     }
 }

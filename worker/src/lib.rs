@@ -1,7 +1,8 @@
 //! The worker: receives messages, runs their jobs, drains on shutdown.
 //!
 //! Each queue has a loop that receives messages and starts jobs, up to the queue's limit. So decisions by people
-//! never wait behind a backlog of steps, and `slots` keeps one tenant's jobs from delaying another tenant. One more loop
+//! never wait behind a backlog of steps, and `slots` keeps one tenant's jobs from delaying another tenant. Long jobs of the
+//! decisions queue, and evidence that takes long, move to slots of their own. One more loop
 //! sweeps for overdue runs, and one writes the heartbeat. The jobs renew their own leases and extend their messages. A
 //! message is deleted only after the last commit has left nothing to do now, so a dead worker's message is redelivered.
 
@@ -11,22 +12,20 @@ mod job_runner;
 mod slots;
 mod sweep;
 
-use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::worker_registry::HEARTBEAT_EVERY;
-use domain::{Millis, QueueName, WorkerId};
+use domain::{Job, Millis, QueueName, WorkerId};
 use engine::{AdvanceLimits, Engine};
 use store::{Delivery, Store, trace};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument as _;
 
 use health::InFlight;
-use slots::{Room, Slot, Slots};
+use slots::{FreeSlots, Slot, Slots};
 
 pub use health::{HealthStatus, WorkerHealth};
 pub use tokio_util::sync::CancellationToken;
@@ -35,20 +34,31 @@ pub use tokio_util::sync::CancellationToken;
 const BATCH_MAX: usize = 10;
 
 /// How long a running receive is waited for at shutdown, so that its messages can be returned at once.
-const LAST_RECEIVE: Duration = Duration::from_millis(250);
+const LAST_RECEIVE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// After this long, a job on the decisions queue no longer counts towards that queue's limit, so that later decisions
-/// do not wait for it.
+/// After this long, a job on the decisions queue and one that builds evidence no longer count towards their queue's limit,
+/// so that later decisions and steps do not wait for them.
 const LONG_JOB_AFTER: Duration = Duration::from_secs(2);
 
 /// The pause after the store did not answer.
-const AFTER_ERROR: Duration = Duration::from_secs(1);
+const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
 /// How long one poll for reserved slots lasts. A slot for any tenant may become free meanwhile.
 const RESERVED_POLL: Duration = Duration::from_secs(1);
 
 /// How often messages of tenants below their share are received first, where the queue can select them.
 const OTHERS_FIRST_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a message of a tenant that has its share of the slots is invisible. Another worker may have a free slot.
+const PUT_BACK_FOR: Millis = Millis::secs(2);
+
+/// How long a message is invisible that asks for evidence while evidence takes long. There may be one for each run that
+/// ended since, and receiving them all again and again would delay steps.
+const EVIDENCE_PUT_BACK_FOR: Millis = Millis::mins(1);
+
+/// How long evidence may take in a slot of long jobs, before it is built again later: as long as a call of a tool. A store
+/// that does not answer must not hold these slots for ever.
+const EVIDENCE_MAX: Duration = Duration::from_mins(10);
 
 /// The settings of a worker.
 #[derive(Debug, Clone)]
@@ -99,7 +109,7 @@ impl Concurrency {
         Self { ingest: others, decisions: others, steps }
     }
 
-    const fn of(self, queue: QueueName) -> usize {
+    const fn limit(self, queue: QueueName) -> usize {
         match queue {
             QueueName::Ingest => self.ingest,
             QueueName::Decisions => self.decisions,
@@ -114,8 +124,27 @@ pub struct Worker<S> {
     me: WorkerId,
     shutdown: CancellationToken,
     health: Arc<WorkerHealth>,
-    /// Capacity for long-running jobs of the decisions queue, as much as for steps.
-    long_jobs: Arc<Semaphore>,
+    long_jobs: LongJobs,
+}
+
+/// The slots of long jobs. A job moves there from its queue's slots.
+#[derive(Clone)]
+struct LongJobs {
+    /// For jobs of the decisions queue, as many as for steps.
+    decisions: Arc<Slots>,
+    /// For jobs that build evidence, a quarter of that. Evidence that finds none is built later.
+    evidence: Arc<Slots>,
+}
+
+impl LongJobs {
+    fn new(steps: usize) -> Self {
+        Self { decisions: Slots::new(steps), evidence: Slots::new(steps.div_ceil(4)) }
+    }
+
+    /// Whether this job can start. If evidence takes long, further evidence would only occupy the slots of steps.
+    fn has_room_for(&self, delivery: &Delivery) -> bool {
+        delivery.job != Job::BuildEvidence || self.evidence.has_room(&delivery.run.tenant)
+    }
 }
 
 impl<S: Store> Worker<S> {
@@ -126,7 +155,7 @@ impl<S: Store> Worker<S> {
         me: WorkerId,
         shutdown: CancellationToken,
     ) -> Self {
-        let long_jobs = Arc::new(Semaphore::new(settings.concurrency.steps));
+        let long_jobs = LongJobs::new(settings.concurrency.steps);
         Self { engine, settings, me, shutdown, health: Arc::default(), long_jobs }
     }
 
@@ -168,52 +197,54 @@ impl<S: Store> Worker<S> {
 
     /// Receives messages of `queue` and starts jobs until shutdown.
     async fn receive_loop(&self, queue: QueueName, jobs: &mut JoinSet<()>) {
-        let slots = Slots::new(self.settings.concurrency.of(queue));
+        let slots = Slots::new(self.settings.concurrency.limit(queue));
         let mut others_first_at = Instant::now();
-        while let Some(room) = self.room(&slots).await {
+        while let Some(free) = self.wait_for_free(&slots).await {
             while let Some(ended) = jobs.try_join_next() {
-                report(ended);
+                log_panic(ended);
             }
-            for delivery in self.receive_for(queue, &room, &mut others_first_at).await {
+            for delivery in self.receive_for(queue, &free, &mut others_first_at).await {
                 if self.shutdown.is_cancelled() {
-                    self.give_back(&delivery).await;
+                    self.make_visible(&delivery).await;
+                } else if !self.long_jobs.has_room_for(&delivery) {
+                    self.put_back(jobs, delivery, EVIDENCE_PUT_BACK_FOR);
                 } else if let Some(slot) = slots.take(&delivery.run.tenant) {
                     self.start(jobs, delivery, slot);
                 } else {
-                    self.put_back(jobs, delivery);
+                    self.put_back(jobs, delivery, PUT_BACK_FOR);
                 }
             }
         }
     }
 
-    /// Room for more jobs; `None` after shutdown was requested.
-    async fn room(&self, slots: &Slots) -> Option<Room> {
+    /// Waits for free slots; `None` after shutdown was requested.
+    async fn wait_for_free(&self, slots: &Slots) -> Option<FreeSlots> {
         tokio::select! {
             biased;
             () = self.shutdown.cancelled() => None,
-            room = slots.room() => Some(room),
+            free = slots.wait_for_free() => Some(free),
         }
     }
 
-    /// Receives messages for `room`. SQS selects by itself: it prefers tenants with few messages in flight.
+    /// Receives messages for the `free` slots. SQS selects by itself: it prefers tenants with few messages in flight.
     async fn receive_for(
         &self,
         queue: QueueName,
-        room: &Room,
+        free: &FreeSlots,
         others_first_at: &mut Instant,
     ) -> Vec<Delivery> {
-        let (max, visibility) = (room.free.min(BATCH_MAX), self.settings.visibility);
-        if room.reserved || (!room.served.is_empty() && Instant::now() >= *others_first_at) {
+        let (max, visibility) = (free.count.min(BATCH_MAX), self.settings.visibility);
+        if free.reserved || (!free.tenants_at_share.is_empty() && Instant::now() >= *others_first_at) {
             *others_first_at = Instant::now() + OTHERS_FIRST_EVERY;
-            match self.engine.store().receive_except(queue, &room.served, max, visibility).await {
-                Ok(Some(deliveries)) if room.reserved || !deliveries.is_empty() => return deliveries,
+            match self.engine.store().receive_except(queue, &free.tenants_at_share, max, visibility).await {
+                Ok(Some(deliveries)) if free.reserved || !deliveries.is_empty() => return deliveries,
                 Ok(_) => {}
                 Err(error) => {
                     tracing::warn!(event = "receive_failed", %queue, %error, "no messages of other tenants received");
                 }
             }
         }
-        self.receive(queue, max, if room.reserved { RESERVED_POLL } else { self.settings.poll }).await
+        self.receive(queue, max, if free.reserved { RESERVED_POLL } else { self.settings.poll }).await
     }
 
     async fn receive(&self, queue: QueueName, max: usize, poll: Duration) -> Vec<Delivery> {
@@ -222,14 +253,14 @@ impl<S: Store> Worker<S> {
         let received = tokio::select! {
             biased;
             received = &mut receive => received,
-            () = self.shutdown.cancelled() => timeout(LAST_RECEIVE, receive).await.unwrap_or(Ok(Vec::new())),
+            () = self.shutdown.cancelled() => timeout(LAST_RECEIVE_TIMEOUT, receive).await.unwrap_or(Ok(Vec::new())),
         };
         match received {
             Ok(deliveries) => deliveries,
             Err(error) => {
                 tracing::warn!(event = "receive_failed", %queue, %error, "no messages received");
                 self.health.receive_failed(queue);
-                sleep(AFTER_ERROR).await;
+                sleep(PAUSE_AFTER_ERROR).await;
                 Vec::new()
             }
         }
@@ -250,26 +281,28 @@ impl<S: Store> Worker<S> {
         let context = parent.next(&format!("{run} {job} {}", delivery.receives()));
         let (trace_id, span_id, parent_id) = (context.trace_id(), context.span_id(), parent.span_id());
         let span = tracing::info_span!("job", %run, %queue, %job, trace_id, span_id, parent_id);
-        let long_jobs = Arc::clone(&self.long_jobs);
+        let long_jobs = self.long_jobs.clone();
         let work = async move {
-            let (run, queue, in_flight) = (delivery.run.clone(), delivery.queue, health.take(delivery.queue));
+            let in_flight = health.message_received(delivery.queue);
             let progress = tokio::select! {
                 biased;
-                progress = runner.run(delivery) => progress,
-                never = hold_slot(queue, slot, in_flight, long_jobs) => match never {},
+                progress = runner.run(&delivery) => progress,
+                GaveUp = hold_slot(&delivery, slot, in_flight, long_jobs) => {
+                    return runner.put_back(&delivery, EVIDENCE_PUT_BACK_FOR).await;
+                }
             };
-            health.ended(run, progress);
+            health.job_ended(delivery.run, progress);
         };
         jobs.spawn(trace::with_context(context, work).instrument(span));
     }
 
-    /// Returns a message of a tenant that has its share to the queue.
-    fn put_back(&self, jobs: &mut JoinSet<()>, delivery: Delivery) {
+    /// Returns a message that gets no slot to the queue.
+    fn put_back(&self, jobs: &mut JoinSet<()>, delivery: Delivery, delay: Millis) {
         let (runner, context) = (self.job_runner(), delivery.trace);
-        jobs.spawn(trace::with_context(context, async move { runner.put_back(&delivery).await }));
+        jobs.spawn(trace::with_context(context, async move { runner.put_back(&delivery, delay).await }));
     }
 
-    async fn give_back(&self, delivery: &Delivery) {
+    async fn make_visible(&self, delivery: &Delivery) {
         // If this fails, the message is redelivered later.
         let _ = self.engine.store().extend(&delivery.handle, Millis(0)).await;
     }
@@ -279,15 +312,15 @@ impl<S: Store> Worker<S> {
     async fn health_check_loop(&self) {
         loop {
             sleep(self.settings.health_check_every).await;
-            let mut look = Vec::with_capacity(QueueName::ALL.len());
+            let mut checks = Vec::with_capacity(QueueName::ALL.len());
             for queue in QueueName::ALL {
-                let waiting =
+                let count =
                     timeout(self.settings.health_check_every, self.engine.store().visible(queue)).await;
-                let waiting = waiting.ok().and_then(Result::ok).map(|count| count > 0);
-                look.push(self.health.see(queue, self.settings.concurrency.of(queue), waiting));
+                let visible = count.ok().and_then(Result::ok).map(|count| count > 0);
+                checks.push(self.health.check_queue(queue, self.settings.concurrency.limit(queue), visible));
             }
-            if let Ok(look) = look.try_into() {
-                self.health.remember(look);
+            if let Ok(check) = checks.try_into() {
+                self.health.record_check(check);
             }
         }
     }
@@ -296,7 +329,7 @@ impl<S: Store> Worker<S> {
         let finish = async {
             for mut jobs in queues {
                 while let Some(ended) = jobs.join_next().await {
-                    report(ended);
+                    log_panic(ended);
                 }
             }
         };
@@ -304,26 +337,40 @@ impl<S: Store> Worker<S> {
     }
 }
 
-/// Holds a job's slot until it ends. Decisions never wait behind steps: a long job on the decisions queue moves to
-/// the shared capacity as soon as there is some.
+/// A job must stop and continue later.
+struct GaveUp;
+
+/// Holds a job's slot until it ends. Decisions and steps never wait behind long jobs: a long job of the decisions queue
+/// moves to the slots of long jobs as soon as its tenant may have one. Evidence that takes long moves too, if there is a
+/// slot, and stops otherwise: it can be built at any time.
 async fn hold_slot(
-    queue: QueueName,
+    delivery: &Delivery,
     slot: Slot,
     mut in_flight: InFlight<'_>,
-    long_jobs: Arc<Semaphore>,
-) -> Infallible {
-    if queue != QueueName::Decisions {
+    long_jobs: LongJobs,
+) -> GaveUp {
+    let (tenant, builds_evidence) = (&delivery.run.tenant, delivery.job == Job::BuildEvidence);
+    if delivery.queue != QueueName::Decisions && !builds_evidence {
         return pending().await;
     }
     sleep(LONG_JOB_AFTER).await;
-    let Ok(_long_job) = long_jobs.acquire_owned().await else { return pending().await };
-    in_flight.move_over();
+    let _long_job = if builds_evidence {
+        let Some(long_job) = long_jobs.evidence.take(tenant) else { return GaveUp };
+        long_job
+    } else {
+        long_jobs.decisions.wait_and_take(tenant).await
+    };
+    in_flight.move_to_long_jobs();
     drop(slot);
-    pending().await
+    if !builds_evidence {
+        return pending().await;
+    }
+    sleep(EVIDENCE_MAX).await;
+    GaveUp
 }
 
 /// A job that panicked left its message and its lease behind; both expire.
-fn report(ended: Result<(), tokio::task::JoinError>) {
+fn log_panic(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
         tracing::error!(event = "job_panicked", %error, "job panicked");
     }

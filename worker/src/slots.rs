@@ -1,10 +1,11 @@
-//! The slots of a queue: how many jobs of each tenant a worker runs at once.
+//! The slots of a queue, and of long jobs: how many jobs of each tenant a worker runs at once.
 //!
-//! A queue has as many slots for any tenant as its limit says, and as many again that are reserved for tenants below
+//! There are as many slots for any tenant as its limit says, and as many again that are reserved for tenants below
 //! their share. So one tenant can use the whole limit, and another tenant still gets a slot while every job of the
 //! first one lasts for minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// A tenant with this part of the limit has its share: it gets no reserved slot, and others come first.
-const SHARES: usize = 8;
+/// A tenant's share is the limit divided by this number. A tenant that uses its share gets no reserved slot.
+const SHARE_DIVISOR: usize = 8;
 
 /// How long all slots for any tenant must be in use before a reserved one is offered. Slots of quick jobs become free
 /// within this time, so a worker that is merely busy sends no further requests.
@@ -34,14 +35,23 @@ struct SlotState {
     reserved_freed: bool,
 }
 
-/// Room for more jobs.
+impl SlotState {
+    fn has_room(&self, tenant: &TenantId, limit: usize, share: usize) -> bool {
+        let held = self.tenants.get(tenant).copied().unwrap_or_default();
+        let is_open = self.in_use < limit;
+        let is_reserved = held < share && self.in_use < limit * 2;
+        is_open || is_reserved
+    }
+}
+
+/// The slots that a worker may fill now.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Room {
-    pub(crate) free: usize,
+pub(crate) struct FreeSlots {
+    pub(crate) count: usize,
     /// Whether these slots are reserved for tenants below their share.
     pub(crate) reserved: bool,
     /// The tenants that have their share.
-    pub(crate) served: BTreeSet<TenantId>,
+    pub(crate) tenants_at_share: BTreeSet<TenantId>,
 }
 
 /// A slot in use, until it is dropped.
@@ -56,29 +66,44 @@ impl Slots {
     }
 
     fn share(&self) -> usize {
-        (self.limit / SHARES).max(1)
+        (self.limit / SHARE_DIVISOR).max(1)
     }
 
     /// A slot for a job of `tenant`; `None` if the tenant has its share and only reserved slots are free.
     pub(crate) fn take(self: &Arc<Self>, tenant: &TenantId) -> Option<Slot> {
         let mut state = self.state.lock();
-        let held = state.tenants.get(tenant).copied().unwrap_or_default();
-        let is_open = state.in_use < self.limit;
-        let is_reserved = held < self.share() && state.in_use < self.limit * 2;
-        if !is_open && !is_reserved {
+        if !state.has_room(tenant, self.limit, self.share()) {
             return None;
         }
         state.in_use += 1;
-        state.tenants.insert(tenant.clone(), held + 1);
+        *state.tenants.entry(tenant.clone()).or_default() += 1;
         Some(Slot { slots: Arc::clone(self), tenant: tenant.clone() })
     }
 
+    /// Whether [`Self::take`] has a slot for `tenant`.
+    pub(crate) fn has_room(&self, tenant: &TenantId) -> bool {
+        self.state.lock().has_room(tenant, self.limit, self.share())
+    }
+
+    /// Waits for a slot for a job of `tenant`.
+    pub(crate) async fn wait_and_take(self: &Arc<Self>, tenant: &TenantId) -> Slot {
+        loop {
+            let mut freed = pin!(self.freed.notified());
+            // From here on, a slot that is freed wakes this job.
+            freed.as_mut().enable();
+            if let Some(slot) = self.take(tenant) {
+                return slot;
+            }
+            freed.await;
+        }
+    }
+
     /// Waits for a slot for any tenant, and offers reserved ones if none becomes free in time.
-    pub(crate) async fn room(&self) -> Room {
+    pub(crate) async fn wait_for_free(&self) -> FreeSlots {
         let offer_at = Instant::now() + RESERVE_AFTER;
         loop {
-            if let Some(room) = self.room_now(Instant::now() >= offer_at) {
-                return room;
+            if let Some(slots) = self.free_now(Instant::now() >= offer_at) {
+                return slots;
             }
             if Instant::now() < offer_at {
                 let _ = timeout_at(offer_at, self.freed.notified()).await;
@@ -88,7 +113,7 @@ impl Slots {
         }
     }
 
-    fn room_now(&self, offer_reserved: bool) -> Option<Room> {
+    fn free_now(&self, offer_reserved: bool) -> Option<FreeSlots> {
         let mut state = self.state.lock();
         let reserved = state.in_use >= self.limit;
         let free = if reserved { self.limit * 2 } else { self.limit } - state.in_use;
@@ -97,8 +122,9 @@ impl Slots {
         }
         state.reserved_freed = false;
         let share = self.share();
-        let served = state.tenants.iter().filter(|(_, held)| **held >= share);
-        Some(Room { free, reserved, served: served.map(|(tenant, _)| tenant.clone()).collect() })
+        let at_share = state.tenants.iter().filter(|(_, held)| **held >= share);
+        let tenants_at_share = at_share.map(|(tenant, _)| tenant.clone()).collect();
+        Some(FreeSlots { count: free, reserved, tenants_at_share })
     }
 }
 
@@ -112,6 +138,9 @@ impl Drop for Slot {
             state.tenants.insert(self.tenant.clone(), held - 1);
         }
         drop(state);
+        // Jobs that wait for a slot all try again: which of them may take it depends on their tenants. The loop of a queue
+        // may be between two waits, so one notification is kept for it.
+        self.slots.freed.notify_waiters();
         self.slots.freed.notify_one();
     }
 }
@@ -140,44 +169,66 @@ mod tests {
     async fn reserved_slots_are_offered_after_a_while() {
         let slots = Slots::new(LIMIT);
         let mut held: Vec<_> = std::iter::from_fn(|| slots.take(&tenant(0))).collect();
-        let asked = Instant::now();
-        let room = slots.room().await;
-        assert_eq!(asked.elapsed(), RESERVE_AFTER);
-        assert_eq!(room, Room { free: LIMIT, reserved: true, served: BTreeSet::from([tenant(0)]) });
+        let started = Instant::now();
+        let free = slots.wait_for_free().await;
+        assert_eq!(started.elapsed(), RESERVE_AFTER);
+        assert_eq!(
+            free,
+            FreeSlots { count: LIMIT, reserved: true, tenants_at_share: BTreeSet::from([tenant(0)]) }
+        );
         held.pop();
-        assert!(!slots.room().await.reserved);
-        assert_eq!(asked.elapsed(), RESERVE_AFTER, "an open slot is offered at once");
+        assert!(!slots.wait_for_free().await.reserved);
+        assert_eq!(started.elapsed(), RESERVE_AFTER, "an open slot is offered at once");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_slots_there_is_never_room() {
+    async fn limit_of_zero_offers_no_slot() {
         let slots = Slots::new(0);
-        assert!(timeout(Duration::from_hours(1), slots.room()).await.is_err());
+        assert!(timeout(Duration::from_hours(1), slots.wait_for_free()).await.is_err());
         assert!(slots.take(&tenant(0)).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn freed_slot_wakes_the_jobs_that_may_take_it() {
+        let slots = Slots::new(2);
+        let mut held = vec![slots.take(&tenant(0)).unwrap(), slots.take(&tenant(0)).unwrap()];
+        let waiting: Vec<_> = (0..2)
+            .map(|_| {
+                let slots = Arc::clone(&slots);
+                tokio::spawn(async move { drop(slots.wait_and_take(&tenant(0)).await) })
+            })
+            .collect();
+        let other = timeout(Duration::from_secs(1), slots.wait_and_take(&tenant(1))).await;
+        assert!(other.is_ok(), "a tenant below its share does not wait");
+        assert!(waiting.iter().all(|job| !job.is_finished()));
+        held.clear();
+        for job in waiting {
+            timeout(Duration::from_secs(1), job).await.unwrap().unwrap();
+        }
     }
 
     /// Tenants take and free slots in an arbitrary order.
     #[test]
-    fn slots_are_never_idle_nor_all_taken_by_one() {
+    fn open_slots_are_never_refused_nor_exceeded() {
         for limit in 1..=LIMIT {
             let slots = Slots::new(limit);
-            let (mut held, mut chance) = (Vec::<(usize, Slot)>::new(), 1_usize);
+            let (mut held, mut random) = (Vec::<(usize, Slot)>::new(), 1_usize);
             for _ in 0..5_000 {
-                chance =
-                    chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let (number, act) = ((chance >> 33) % 5, (chance >> 40) % 3);
-                if act == 0 && !held.is_empty() {
-                    held.swap_remove((chance >> 45) % held.len());
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let (number, action) = ((random >> 33) % 5, (random >> 40) % 3);
+                if action == 0 && !held.is_empty() {
+                    held.swap_remove((random >> 45) % held.len());
                     continue;
                 }
-                let own = held.iter().filter(|(of, _)| *of == number).count();
+                let own = held.iter().filter(|(tenant, _)| *tenant == number).count();
                 if let Some(slot) = slots.take(&tenant(number)) {
                     held.push((number, slot));
                 } else {
                     assert!(held.len() >= limit, "an open slot was refused");
                     assert!(own >= slots.share() || held.len() == limit * 2);
                 }
-                let own = held.iter().filter(|(of, _)| *of == number).count();
+                let own = held.iter().filter(|(tenant, _)| *tenant == number).count();
                 assert!(own <= limit && held.len() <= limit * 2);
             }
         }

@@ -3,8 +3,8 @@
 use domain::payload::Fingerprint;
 use domain::tenant::InvalidPeople;
 use domain::{Digest, InboxStatus, KeyId, Refusal, RunKey, RunStatus, TenantId, WorkerId, WorkflowName};
-use store::StoreError;
 pub use store::error_chain;
+use store::{NewerFormat, StoreError};
 
 use crate::core::notifier::NotifyFailure;
 
@@ -16,19 +16,20 @@ pub enum EngineError {
     Refused(#[from] Refusal),
     /// The store did not answer.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// The tenant's policy evaluations use all permits of that tenant.
     #[error("policy evaluations of tenant {tenant} are at their limit; try again")]
     PolicyBusy { tenant: TenantId },
     /// A newer program has started, and this one would drop what it does not know.
     #[error(
-        "the store has records of format {format}; this program supports formats up to {}; update it",
+        "the store has records of format {format}; this program supports formats up to {}; install a newer \
+         version of this program",
         domain::dispatch::RECORD_FORMAT
     )]
-    Outdated { format: u32 },
+    UnsupportedRecordFormat { format: u32 },
     /// Dispatch was started while a backout was in progress.
     #[error("dispatch was started during this backout; runs are no longer canceled")]
-    BackoutOver,
+    DispatchStartedDuringBackout,
     /// The run does not exist, or belongs to another tenant.
     #[error("run {run} not found; `run list` lists runs")]
     NoRun { run: RunKey },
@@ -39,7 +40,7 @@ pub enum EngineError {
     #[error("workflow {workflow} is not applied; apply it with `workflow apply`")]
     NoWorkflow { workflow: WorkflowName },
     /// A plan that a run or inbox entry refers to is not in the store.
-    #[error("plan {plan} of tenant {tenant} is missing from the store")]
+    #[error("plan {plan} of tenant {tenant} is missing from the store; restore the store from a backup")]
     NoPlan { tenant: TenantId, plan: Digest },
     /// This program cannot compile the plan.
     #[error("plan {plan} cannot be used: {why}")]
@@ -61,13 +62,16 @@ pub enum EngineError {
     #[error("the evidence of run {run} is not available yet; a worker builds it when the run ends")]
     NoEvidence { run: RunKey },
     /// This process cannot sign evidence.
-    #[error("this process has no evidence signing key")]
+    #[error(
+        "this process has no evidence signing key; start it with the store's `.key` file, or set `EVIDENCE_KEY` in the \
+         worker's secret"
+    )]
     NoSigningKey,
     /// This process is not connected to Slack, and an approver waits for a message there.
-    #[error("this process is not connected to Slack")]
+    #[error("this process is not connected to Slack; add `slack` to its configuration")]
     NoSlack,
     /// The stored data does not make a valid bundle.
-    #[error("build the evidence of run {run}")]
+    #[error("cannot build the evidence of run {run}")]
     BadEvidence {
         run: RunKey,
         #[source]
@@ -75,7 +79,7 @@ pub enum EngineError {
     },
     /// The stored records of an ended run contradict what was logged or signed before.
     #[error(
-        "run {run} was altered after sealing: {what} has other content. Nothing was signed; the signed bundle is the \
+        "run {run} was changed after it ended: {what} differs. No new bundle was signed; the existing bundle is the \
          record of the run. Compare the run with it (`countersign bundle show`), and restore the store from a backup"
     )]
     AlteredRun { run: RunKey, what: &'static str },
@@ -84,7 +88,7 @@ pub enum EngineError {
     NotifyFailure(#[from] NotifyFailure),
     /// The requester cannot be identified, so self-approval could not be prevented.
     #[error("{id:?} is not a valid user name; use letters, digits, `.`, `_` and `-`")]
-    NotAPerson { id: String },
+    InvalidUserName { id: String },
     /// Another change was written since the caller read the tenant.
     #[error("the settings of tenant {tenant} were changed by another request; read them again and retry")]
     TenantChanged { tenant: TenantId },
@@ -110,15 +114,28 @@ pub enum EngineError {
     NoApiKey { key: KeyId },
     /// An API key with this id exists, or is being changed by others.
     #[error("API key {key} was changed by another request; try again")]
-    KeyTaken { key: KeyId },
+    KeyChanged { key: KeyId },
     #[error("worker {worker} not found; `worker list` lists workers")]
     NoWorker { worker: WorkerId },
     /// The worker's record kept changing.
-    #[error("worker {worker} could not be asked to drain: its record kept changing; try again")]
-    WorkerBusy { worker: WorkerId },
+    #[error("drain not requested: other writes changed the record of worker {worker}; try again")]
+    WorkerRecordContended { worker: WorkerId },
     /// Other processes kept changing the run.
     #[error("run {run}: {rounds} write conflicts; try again")]
     Contended { run: RunKey, rounds: u32 },
+}
+
+impl From<StoreError> for EngineError {
+    fn from(error: StoreError) -> Self {
+        let newer = match &error {
+            StoreError::Broken { source, .. } => source.downcast_ref::<NewerFormat>().copied(),
+            StoreError::Busy { .. } | StoreError::Unknown { .. } => None,
+        };
+        match newer {
+            Some(NewerFormat { format }) => Self::UnsupportedRecordFormat { format },
+            None => Self::Store(error),
+        }
+    }
 }
 
 /// Why `run` does not exist, by the status of its inbox entry.

@@ -36,7 +36,7 @@ pub use admission::{AcceptResult, AdmissionService, InboundEvent, StartOutcome, 
 pub use core::bundles::TenantBundle;
 pub use core::dispatch::DispatchState;
 pub use core::notifier::{ApprovalNotifier, Notifier, NotifyFailure, RetryHint};
-pub use core::{AdvanceResult, EngineParts, EvidenceSigner, Ops, Timing};
+pub use core::{AdvanceResult, EngineParts, EvidenceSigner, OperationIds, Timing};
 pub use error::{EngineError, error_chain};
 pub use execution::{AdvanceLimits, ExecutionService, Shutdown};
 pub use governance::policy_input;

@@ -92,10 +92,13 @@ impl<S: Store> TenantHandle<S> {
     }
 
     /// The result of an operation on a run. If the run does not exist, the error says what became of its inbox entry.
-    pub(crate) async fn found<T>(&self, given: Result<T, EngineError>) -> Result<T, EngineError> {
-        match given {
-            Err(EngineError::NoRun { run }) => Err(self.core.no_run(run).await),
-            given => given,
+    pub(crate) async fn explain_missing_run<T>(
+        &self,
+        result: Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        match result {
+            Err(EngineError::NoRun { run }) => Err(self.core.missing_run_error(run).await),
+            result => result,
         }
     }
 }
@@ -155,7 +158,7 @@ mod tests {
     }
 
     /// Accepts and processes an event.
-    async fn begin(engine: &Engine<SqliteStore>, key: &str) -> RunKey {
+    async fn accept_and_process(engine: &Engine<SqliteStore>, key: &str) -> RunKey {
         let run = accept_event(engine, key).await;
         engine.admission().process_entry(&run).await.unwrap();
         run
@@ -167,21 +170,21 @@ mod tests {
         let handle = handle(&engine, "acme");
         let error_text = async |run: &RunKey| handle.run(&run.run).await.err().unwrap().to_string();
         assert!(error_text(&accept_event(&engine, "waits").await).await.contains("waits for a worker"));
-        let unwanted = begin(&engine, "unwanted").await;
+        let unmatched = accept_and_process(&engine, "unmatched").await;
         assert!(
-            error_text(&unwanted).await.contains("no workflow matched"),
+            error_text(&unmatched).await.contains("no workflow matched"),
             "{}",
-            error_text(&unwanted).await
+            error_text(&unmatched).await
         );
 
         apply(&engine, "first").await;
-        let begun = begin(&engine, "begun").await;
-        assert!(handle.run(&begun.run).await.is_ok());
-        let joined = begin(&engine, "joined").await;
-        assert!(error_text(&joined).await.contains(begun.run.as_str()), "{}", error_text(&joined).await);
+        let started = accept_and_process(&engine, "started").await;
+        assert!(handle.run(&started.run).await.is_ok());
+        let joined = accept_and_process(&engine, "joined").await;
+        assert!(error_text(&joined).await.contains(started.run.as_str()), "{}", error_text(&joined).await);
 
         apply(&engine, "second").await;
-        let refused = begin(&engine, "refused").await;
+        let refused = accept_and_process(&engine, "refused").await;
         assert!(
             error_text(&refused).await.contains("first and second both match it"),
             "{}",
@@ -192,8 +195,8 @@ mod tests {
     #[tokio::test]
     async fn every_operation_gives_the_same_reason() {
         let engine = engine();
-        let (handle, run) = (handle(&engine, "acme"), begin(&engine, "unwanted").await.run);
-        let no = handle.run(&run).await.err().unwrap().to_string();
+        let (handle, run) = (handle(&engine, "acme"), accept_and_process(&engine, "unmatched").await.run);
+        let expected = handle.run(&run).await.err().unwrap().to_string();
         for other in [
             handle.record(&run).await.err(),
             handle.cancel(&run, "").await.err(),
@@ -205,14 +208,14 @@ mod tests {
             handle.evidence(&run).await.err(),
             handle.receipts(&run).await.err(),
         ] {
-            assert_eq!(other.unwrap().to_string(), no);
+            assert_eq!(other.unwrap().to_string(), expected);
         }
     }
 
     #[tokio::test]
-    async fn what_came_in_for_another_tenant_is_not_there() {
+    async fn other_tenants_inbox_entry_is_not_found() {
         let engine = engine();
-        let run = begin(&engine, "unwanted").await.run;
+        let run = accept_and_process(&engine, "unmatched").await.run;
         let error = handle(&engine, "umbrella").run(&run).await.err();
         assert!(matches!(error, Some(EngineError::NoRun { .. })), "{error:?}");
     }

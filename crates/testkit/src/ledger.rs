@@ -11,10 +11,10 @@ use domain::plan::{Call, Environment, OnTimeout, Undo, Work};
 use domain::record::Signal;
 use domain::retry_policy::{Backoff, RetryPolicy};
 use domain::{
-    Action, Approval, ApprovalRequirement, Cause, Channel, Decision, Digest, Draft, EffectClass, EventName,
-    IdempotencyKey, Initiator, Job, Millis, OpId, Outgoing, Payload, PersonId, Plan, PlannedStep, QueueName,
-    Reason, Receipt, Reversibility, Ruling, RunKey, RunRecord, SignalId, Stamp, StepId, Tenant, TenantId,
-    Timestamp, ToolName, TraceContext, Verdict, WorkerId, WorkflowName, WorkspaceId,
+    Action, Approval, ApprovalRequirement, Cause, Channel, Decision, DecisionContext, Digest, Draft,
+    EffectClass, EventName, IdempotencyKey, Initiator, Job, Millis, OpId, Outgoing, Payload, PersonId, Plan,
+    PlannedStep, QueueName, Reason, Receipt, Reversibility, Ruling, RunKey, RunRecord, SignalId, StepId,
+    Tenant, TenantId, Timestamp, ToolName, TraceContext, Verdict, WorkerId, WorkflowName, WorkspaceId,
 };
 use serde_json::{Value, json};
 use store::{Admission, Store, Write};
@@ -72,7 +72,7 @@ impl LedgerRun {
         let (plan, input) = (calls(1), json!({ "request": request }));
         let record = record.map(|record| record.parse().unwrap());
         let command = Admit { record, ..admit_command("acme", request, &input) };
-        let decision = admit(command, &plan, stamp(now));
+        let decision = admit(command, &plan, context(now));
         Self::admit(store, Admission { decision, input: Payload::Inline(input), hold: None }, &plan).await
     }
 
@@ -82,13 +82,13 @@ impl LedgerRun {
 
     /// The domain's decision on `command` at `now`.
     pub fn decide_at<C: Command>(&self, now: Timestamp, command: C) -> (Decision, C::Output) {
-        self.decide_with(stamp(now), command)
+        self.decide_with(context(now), command)
     }
 
-    /// The domain's decision on `command` with this stamp.
-    pub fn decide_with<C: Command>(&self, stamp: Stamp, command: C) -> (Decision, C::Output) {
+    /// The domain's decision on `command` with this context.
+    pub fn decide_with<C: Command>(&self, context: DecisionContext, command: C) -> (Decision, C::Output) {
         let mut draft =
-            Draft::new(self.record.clone(), &self.plan, stamp).with_approval(self.approval.clone());
+            Draft::new(self.record.clone(), &self.plan, context).with_approval(self.approval.clone());
         let answer = command.decide(&mut draft).expect("the domain accepts the command");
         (draft.close(), answer)
     }
@@ -225,7 +225,7 @@ pub fn admission(owner: &str, request: &str, plan: &Plan) -> Admission {
 /// Like `admission`, with a given input.
 pub fn admission_with(owner: &str, request: &str, plan: &Plan, input: Value) -> Admission {
     let command = admit_command(owner, request, &input);
-    Admission { decision: admit(command, plan, stamp(NOON)), input: Payload::Inline(input), hold: None }
+    Admission { decision: admit(command, plan, context(NOON)), input: Payload::Inline(input), hold: None }
 }
 
 /// The command that starts a run.
@@ -243,11 +243,11 @@ pub fn admit_command(owner: &str, request: &str, input: &Value) -> Admit {
     }
 }
 
-/// A stamp with an operation id of its own.
-pub fn stamp(now: Timestamp) -> Stamp {
+/// A context with an operation id of its own.
+pub fn context(now: Timestamp) -> DecisionContext {
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let op = OpId::new(&format!("op-{}", WRITES.fetch_add(1, Ordering::Relaxed))).unwrap();
-    Stamp { op, now, by: Initiator::new(Cause::System, "worker") }
+    DecisionContext { op, now, by: Initiator::new(Cause::System, "worker") }
 }
 
 /// A plan of `count` calls, each with a rollback.

@@ -110,7 +110,7 @@ pub async fn approve<S: Store>(
     person: &str,
 ) -> Result<VoteResult, EngineError> {
     let asked = approvals(engine, run).await.pop().unwrap();
-    Box::pin(engine.governance().answer(&run.tenant, vote(&asked, person))).await
+    Box::pin(engine.governance().record_vote(&run.tenant, vote(&asked, person))).await
 }
 
 /// The number of messages in all queues.

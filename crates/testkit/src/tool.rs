@@ -53,6 +53,10 @@ impl Tool for SetRecord {
         Some(EffectClass::CompareAndSet)
     }
 
+    fn observes(&self) -> bool {
+        true
+    }
+
     async fn observe(&self, _ask: &ProposalRequest<'_>) -> Observed {
         Observed::Found(json!(*self.0.says.lock().unwrap()))
     }

@@ -39,6 +39,10 @@ locals {
       COUNTERSIGN_CONCURRENCY_INGEST    = tostring(var.room.ingest)
       COUNTERSIGN_CONCURRENCY_DECISIONS = tostring(var.room.decisions)
       COUNTERSIGN_CONCURRENCY_STEPS     = tostring(var.room.steps)
+      COUNTERSIGN_LEASE                 = "${var.timers.lease_seconds}s"
+      COUNTERSIGN_RENEW_EVERY           = "${var.timers.renew_seconds}s"
+      COUNTERSIGN_SWEEP_EVERY           = "${var.timers.sweep_seconds}s"
+      COUNTERSIGN_POLL                  = "${var.timers.poll_seconds}s"
     })
 
     # The configuration is in the image, and ECS passes the secrets to the program.

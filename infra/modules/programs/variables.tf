@@ -111,6 +111,43 @@ variable "room" {
   }
 }
 
+variable "timers" {
+  description = "Intervals of a worker in seconds: the lease of a step, its renewal, the sweep for overdue runs, and one poll of a queue. Another worker takes over the step of a dead worker when its lease has expired and the next poll receives its message."
+  type = object({
+    lease_seconds = optional(number, 20)
+    renew_seconds = optional(number, 5)
+    sweep_seconds = optional(number, 30)
+    poll_seconds  = optional(number, 5)
+  })
+  default = {}
+
+  # The worker checks the same limits when it starts (worker/src/bin/countersign-worker/timers.rs).
+  validation {
+    condition     = alltrue([for seconds in values(var.timers) : floor(seconds) == seconds])
+    error_message = "Each interval must be an integer."
+  }
+
+  validation {
+    condition     = var.timers.lease_seconds >= 5 && var.timers.lease_seconds <= 900
+    error_message = "The lease must be from 5 to 900 s."
+  }
+
+  validation {
+    condition     = var.timers.renew_seconds >= 1 && var.timers.renew_seconds <= var.timers.lease_seconds / 2
+    error_message = "The renewal must be at least 1 s and at most half of the lease."
+  }
+
+  validation {
+    condition     = var.timers.sweep_seconds >= 5 && var.timers.sweep_seconds <= 3600
+    error_message = "The sweep must be from 5 to 3,600 s."
+  }
+
+  validation {
+    condition     = var.timers.poll_seconds >= 1 && var.timers.poll_seconds <= 20
+    error_message = "The poll must be from 1 to 20 s, the limit of SQS."
+  }
+}
+
 variable "log_filter" {
   description = "Log filter in the format of `tracing`, such as `info` or `info,engine=debug`."
   type        = string

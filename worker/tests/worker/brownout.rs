@@ -14,12 +14,12 @@ use crate::support;
 const STEPS: &str = "steps:\n  - { id: a, tool: transform, with: { value: '${ trigger.n }' } }\n";
 
 /// Every call except those of the queue and the worker registry.
-const ALL: &[&str] = &["ledger.", "inbox.", "archive.", "governance.", "blobs."];
+const STORE_CALLS: &[&str] = &["ledger.", "inbox.", "archive.", "governance.", "blobs."];
 
 /// How the store fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ails {
-    Nothing,
+enum StoreFault {
+    None,
     Busy,
     NoReply,
     /// It fails late.
@@ -28,49 +28,49 @@ enum Ails {
 }
 
 /// Which calls fail, and how.
-type Ailing = Arc<Mutex<(Ails, &'static [&'static str])>>;
+type ActiveFault = Arc<Mutex<(StoreFault, &'static [&'static str])>>;
 
-fn faults(ailing: &Ailing) -> Faults {
-    let ailing = Arc::clone(ailing);
+fn faults(active: &ActiveFault) -> Faults {
+    let active = Arc::clone(active);
     Faults::new(move |call| {
-        let (ails, calls) = *ailing.lock().unwrap();
+        let (fault, calls) = *active.lock().unwrap();
         let doing = call.name;
         if !calls.iter().any(|call| doing.starts_with(call)) {
             return Fault::None;
         }
-        match ails {
-            Ails::Nothing => Fault::None,
-            Ails::Busy => Fault::Fail(StoreError::Busy { doing }),
-            Ails::NoReply => Fault::Fail(StoreError::Unknown { doing }),
-            Ails::Slow => Fault::FailAfter(Duration::from_secs(6), StoreError::Unknown { doing }),
-            Ails::Damaged => Fault::Fail(StoreError::broken(doing, "not what was written")),
+        match fault {
+            StoreFault::None => Fault::None,
+            StoreFault::Busy => Fault::Fail(StoreError::Busy { doing }),
+            StoreFault::NoReply => Fault::Fail(StoreError::Unknown { doing }),
+            StoreFault::Slow => Fault::FailAfter(Duration::from_secs(6), StoreError::Unknown { doing }),
+            StoreFault::Damaged => Fault::Fail(StoreError::broken(doing, "not what was written")),
         }
     })
 }
 
 struct TestEnv {
     engine: Arc<Engine<Intercepted<SqliteStore, Faults>>>,
-    ailing: Ailing,
+    active: ActiveFault,
     /// The same store without faults.
     store: SqliteStore,
 }
 
 impl TestEnv {
-    fn set() -> Self {
-        let ailing = Arc::new(Mutex::new((Ails::Nothing, ALL)));
+    fn new() -> Self {
+        let active = Arc::new(Mutex::new((StoreFault::None, STORE_CALLS)));
         let builder = testkit::engine().standard_tools().clock(TestClock::runtime()).signed();
         let store = builder.memory();
-        let engine = Arc::new(builder.on(Intercepted::new(store.clone(), faults(&ailing))));
-        Self { engine, ailing, store }
+        let engine = Arc::new(builder.on(Intercepted::new(store.clone(), faults(&active))));
+        Self { engine, active, store }
     }
 
     /// From now on these calls fail.
-    fn ails(&self, ails: Ails, calls: &'static [&'static str]) {
-        *self.ailing.lock().unwrap() = (ails, calls);
+    fn inject(&self, fault: StoreFault, calls: &'static [&'static str]) {
+        *self.active.lock().unwrap() = (fault, calls);
     }
 
-    fn recovers(&self) {
-        self.ails(Ails::Nothing, ALL);
+    fn recover(&self) {
+        self.inject(StoreFault::None, STORE_CALLS);
     }
 
     async fn start(&self) -> RunKey {
@@ -83,8 +83,8 @@ version: 1
         self.engine.admission().start(request).await.unwrap().run
     }
 
-    /// A webhook arrives that starts a run.
-    async fn arrives(&self) -> RunKey {
+    /// Delivers a webhook that starts a run.
+    async fn deliver_webhook(&self) -> RunKey {
         let trigger = "trigger: { servicenow: { table: incident } }";
         testkit::apply(
             &self.engine,
@@ -101,17 +101,17 @@ version: 1
     }
 
     /// Runs a worker for this long.
-    async fn work(&self, mins: u64) {
-        let finished = support::work(&self.engine, Duration::from_mins(mins)).await;
+    async fn run_worker(&self, mins: u64) {
+        let finished = support::run_worker(&self.engine, Duration::from_mins(mins)).await;
         // A worker that waits for a slow failure at shutdown is cut off.
-        assert!(finished || self.ailing.lock().unwrap().0 == Ails::Slow);
+        assert!(finished || self.active.lock().unwrap().0 == StoreFault::Slow);
     }
 
     async fn status(&self, run: &RunKey) -> Option<RunStatus> {
         self.store.load(run).await.unwrap().map(|record| record.status)
     }
 
-    async fn dead(&self) -> Vec<Job> {
+    async fn dead_letters(&self) -> Vec<Job> {
         testkit::dead_letters(&self.store).await
     }
 
@@ -121,69 +121,69 @@ version: 1
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_webhook_survives_a_long_store_outage() {
-    for ails in [Ails::Busy, Ails::NoReply, Ails::Slow] {
-        let env = TestEnv::set();
-        let run = env.arrives().await;
-        env.ails(ails, ALL);
-        env.work(45).await;
-        assert_eq!((env.dead().await, env.messages().await), (vec![], 1), "{ails:?}");
+async fn webhook_survives_a_long_store_outage() {
+    for fault in [StoreFault::Busy, StoreFault::NoReply, StoreFault::Slow] {
+        let env = TestEnv::new();
+        let run = env.deliver_webhook().await;
+        env.inject(fault, STORE_CALLS);
+        env.run_worker(45).await;
+        assert_eq!((env.dead_letters().await, env.messages().await), (vec![], 1), "{fault:?}");
 
-        env.recovers();
-        env.work(5).await;
-        assert_eq!(env.status(&run).await, Some(RunStatus::Succeeded), "{ails:?}");
-        assert_eq!((env.dead().await, env.messages().await), (vec![], 0), "{ails:?}");
+        env.recover();
+        env.run_worker(5).await;
+        assert_eq!(env.status(&run).await, Some(RunStatus::Succeeded), "{fault:?}");
+        assert_eq!((env.dead_letters().await, env.messages().await), (vec![], 0), "{fault:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn evidence_survives_a_long_archive_outage() {
-    let env = TestEnv::set();
-    env.ails(Ails::Busy, &["archive."]);
+    let env = TestEnv::new();
+    env.inject(StoreFault::Busy, &["archive."]);
     let run = env.start().await;
-    env.work(45).await;
+    env.run_worker(45).await;
     assert_eq!(env.status(&run).await, Some(RunStatus::Succeeded));
-    assert_eq!((env.dead().await, env.messages().await), (vec![], 1));
+    assert_eq!((env.dead_letters().await, env.messages().await), (vec![], 1));
 
     // A message that was postponed many times waits a quarter of an hour.
-    env.recovers();
-    env.work(16).await;
+    env.recover();
+    env.run_worker(16).await;
     assert!(env.store.evidence(&run).await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_survives_a_long_store_outage() {
-    let env = TestEnv::set();
+async fn run_survives_a_long_store_outage() {
+    let env = TestEnv::new();
     let run = env.start().await;
-    env.ails(Ails::Busy, ALL);
-    env.work(45).await;
-    assert_eq!((env.status(&run).await, env.dead().await), (Some(RunStatus::Queued), vec![]));
+    env.inject(StoreFault::Busy, STORE_CALLS);
+    env.run_worker(45).await;
+    assert_eq!((env.status(&run).await, env.dead_letters().await), (Some(RunStatus::Queued), vec![]));
 
-    env.recovers();
-    env.work(5).await;
+    env.recover();
+    env.run_worker(5).await;
     assert_eq!(env.status(&run).await, Some(RunStatus::Succeeded));
 }
 
 /// The sweep finds the run, and sends a message each time.
 #[tokio::test(start_paused = true)]
 async fn messages_do_not_accumulate_during_an_outage() {
-    let env = TestEnv::set();
+    let env = TestEnv::new();
     let run = env.start().await;
-    env.ails(Ails::Busy, &["ledger.input"]);
-    env.work(180).await;
+    env.inject(StoreFault::Busy, &["ledger.input"]);
+    env.run_worker(180).await;
     assert!(env.messages().await <= 2, "{} messages of one run", env.messages().await);
-    assert_eq!((env.status(&run).await, env.dead().await), (Some(RunStatus::Queued), vec![]));
+    assert_eq!((env.status(&run).await, env.dead_letters().await), (Some(RunStatus::Queued), vec![]));
 
-    env.recovers();
-    env.work(10).await;
+    env.recover();
+    env.run_worker(10).await;
     assert_eq!(env.status(&run).await, Some(RunStatus::Succeeded));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_run_becomes_a_dead_letter() {
-    let env = TestEnv::set();
-    env.arrives().await;
-    env.ails(Ails::Damaged, ALL);
-    env.work(25).await;
-    assert_eq!(env.dead().await, [Job::Start]);
+async fn unreadable_run_becomes_a_dead_letter() {
+    let env = TestEnv::new();
+    env.deliver_webhook().await;
+    env.inject(StoreFault::Damaged, STORE_CALLS);
+    env.run_worker(25).await;
+    assert_eq!(env.dead_letters().await, [Job::Start]);
 }

@@ -1,6 +1,5 @@
 //! Dispatch and backout with real workers, in virtual time.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use countersign_worker::{CancellationToken, WorkerSettings};
 use domain::command::Certainty;
 use domain::dispatch::RECORD_FORMAT;
 use domain::{
-    Action, Cause, EffectClass, Failure, FieldChange, Initiator, Live, Reversibility, RunKey, RunRecord,
-    RunStatus, ToolName,
+    Action, Cause, EffectClass, Failure, FieldChange, Initiator, Reversibility, RunKey, RunRecord, RunStatus,
+    StepState, ToolName,
 };
 use engine::{Backout, DispatchScope, DispatchState, Engine, EngineError, STOP_VISIBLE_AFTER, StartRun};
 use serde_json::{Value, json};
@@ -24,21 +23,20 @@ use crate::support;
 
 /// The effects that are in place, and when each call started.
 #[derive(Default)]
-struct Outside {
+struct ExternalSystem {
     present: Mutex<Vec<String>>,
-    begun: Mutex<Vec<Instant>>,
-    taken_back: AtomicU32,
+    started: Mutex<Vec<Instant>>,
 }
 
 /// A tool that takes a while, and whose effect can be rolled back or has an unknown outcome.
 struct Slow {
-    outside: Arc<Outside>,
+    system: Arc<ExternalSystem>,
     class: EffectClass,
 }
 
-const TAKES: Duration = Duration::from_secs(5);
+const CALL_DURATION: Duration = Duration::from_secs(5);
 
-/// One sweep processes 500.
+/// The sweep reads and wakes 2,000 runs at a time.
 const MORE_THAN_A_BATCH: usize = 2_100;
 
 /// A new worker sweeps after five seconds.
@@ -48,6 +46,10 @@ const BEFORE_THE_NEXT_SWEEP: Duration = Duration::from_secs(1);
 impl Tool for Slow {
     fn name(&self) -> ToolName {
         if self.class == EffectClass::Opaque { "test.lost" } else { "test.slow" }.parse().unwrap()
+    }
+
+    fn observes(&self) -> bool {
+        true
     }
 
     async fn observe(&self, ask: &ProposalRequest<'_>) -> Observed {
@@ -67,18 +69,17 @@ impl Tool for Slow {
     }
 
     async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
-        self.outside.begun.lock().unwrap().push(Instant::now());
-        sleep(TAKES).await;
+        self.system.started.lock().unwrap().push(Instant::now());
+        sleep(CALL_DURATION).await;
         if self.class == EffectClass::Opaque {
-            let failure = Failure::new("GONE", "the line went dead");
+            let failure = Failure::new("GONE", "connection lost");
             let certainty = Certainty::MayHaveHappened;
             return ToolOutcome::Retryable { failure, certainty, retry_after: None };
         }
         let name = format!("{} {}", call.run, call.step);
-        let mut present = self.outside.present.lock().unwrap();
+        let mut present = self.system.present.lock().unwrap();
         if call.action.fields["undo"] == json!(true) {
             present.retain(|done| *done != name);
-            self.outside.taken_back.fetch_add(1, Ordering::Relaxed);
         } else {
             present.push(name);
         }
@@ -89,7 +90,7 @@ impl Tool for Slow {
 struct TestEnv {
     store: SqliteStore,
     clock: TestClock,
-    outside: Arc<Outside>,
+    system: Arc<ExternalSystem>,
     engine: Arc<Engine<SqliteStore>>,
 }
 
@@ -102,29 +103,33 @@ fn slow(id: &str) -> String {
     format!("  - {{ id: {id}, tool: test.slow, rollback: {{ tool: test.slow }} }}\n")
 }
 
-fn three() -> String {
+fn three_steps() -> String {
     ["a", "b", "c"].map(slow).concat()
 }
 
 impl TestEnv {
-    fn set() -> Self {
+    fn new() -> Self {
         let clock = TestClock::runtime();
         let store = testkit::engine().clock(clock.clone()).memory();
-        let outside = Arc::new(Outside::default());
-        let engine = Self::process(&store, &clock, &outside);
-        Self { store, clock, outside, engine }
+        let system = Arc::new(ExternalSystem::default());
+        let engine = Self::new_engine(&store, &clock, &system);
+        Self { store, clock, system, engine }
     }
 
-    fn process(store: &SqliteStore, clock: &TestClock, outside: &Arc<Outside>) -> Arc<Engine<SqliteStore>> {
-        let slow = |class| Slow { outside: Arc::clone(outside), class };
+    fn new_engine(
+        store: &SqliteStore,
+        clock: &TestClock,
+        system: &Arc<ExternalSystem>,
+    ) -> Arc<Engine<SqliteStore>> {
+        let slow = |class| Slow { system: Arc::clone(system), class };
         let tools =
             ToolRegistry::default().with(slow(EffectClass::NativeKey)).with(slow(EffectClass::Opaque));
         Arc::new(testkit::engine().tools(tools).clock(clock.clone()).signed().on(store.clone()))
     }
 
     /// An engine of another process, with its own caches.
-    fn elsewhere(&self) -> Arc<Engine<SqliteStore>> {
-        Self::process(&self.store, &self.clock, &self.outside)
+    fn other_process(&self) -> Arc<Engine<SqliteStore>> {
+        Self::new_engine(&self.store, &self.clock, &self.system)
     }
 
     async fn start(&self, tenant: &str, key: &str, steps: &str) -> RunKey {
@@ -145,8 +150,8 @@ steps:
     }
 
     /// Runs a worker for this long.
-    async fn work(&self, length: Duration) {
-        assert!(support::work(&self.engine, length).await);
+    async fn run_worker(&self, length: Duration) {
+        assert!(support::run_worker(&self.engine, length).await);
     }
 
     async fn record(&self, run: &RunKey) -> RunRecord {
@@ -157,48 +162,48 @@ steps:
         self.record(run).await.status
     }
 
-    fn begun(&self) -> usize {
-        self.outside.begun.lock().unwrap().len()
+    fn started_calls(&self) -> usize {
+        self.system.started.lock().unwrap().len()
     }
 
     async fn messages(&self) -> u64 {
         testkit::messages(&self.store).await
     }
 
-    async fn dead(&self) -> usize {
+    async fn dead_letters(&self) -> usize {
         testkit::dead_letters(&self.store).await.len()
     }
 
     /// The evidence of a run verifies, and contains this text about its end.
-    async fn proves(&self, run: &RunKey, words: &str) {
+    async fn assert_evidence_contains(&self, run: &RunKey, text: &str) {
         let (_, bytes) = self.engine.operations().evidence(run).await.unwrap();
         let verified = evidence::verify(&bytes, &testkit::signing_key().public()).unwrap();
         let bundle = serde_json::to_string(verified.bundle()).unwrap();
-        assert!(bundle.contains(words), "{bundle}");
+        assert!(bundle.contains(text), "{bundle}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_tenant_starts_nothing_until_dispatch_starts() {
-    let env = TestEnv::set();
-    env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+async fn stopped_tenant_starts_nothing_until_dispatch_starts() {
+    let env = TestEnv::new();
+    env.other_process().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     let mut stopped = Vec::new();
     for n in 0..5 {
-        stopped.push(env.start("acme", &format!("k{n}"), &three()).await);
+        stopped.push(env.start("acme", &format!("k{n}"), &three_steps()).await);
     }
-    let other = env.start("umbrella", "k", &three()).await;
+    let other = env.start("umbrella", "k", &three_steps()).await;
 
-    env.work(Duration::from_hours(8)).await;
+    env.run_worker(Duration::from_hours(8)).await;
     assert_eq!(env.status(&other).await, RunStatus::Succeeded);
-    assert_eq!(env.begun(), 3, "those of the other tenant");
+    assert_eq!(env.started_calls(), 3, "those of the other tenant");
     for run in &stopped {
         assert_eq!(env.status(run).await, RunStatus::Queued);
     }
-    assert!(env.messages().await <= 5, "messages must not pile up while nothing is begun");
-    assert_eq!(env.dead().await, 0, "nor be given up");
+    assert!(env.messages().await <= 5, "messages must not accumulate while dispatch is stopped");
+    assert_eq!(env.dead_letters().await, 0, "no dead letters");
 
-    assert_eq!(env.elsewhere().operations().start_dispatch(&acme(), &ada()).await.unwrap(), 5);
-    env.work(Duration::from_mins(1)).await;
+    assert_eq!(env.other_process().operations().start_dispatch(&acme(), &ada()).await.unwrap(), 5);
+    env.run_worker(Duration::from_mins(1)).await;
     for run in &stopped {
         assert_eq!(env.status(run).await, RunStatus::Succeeded);
     }
@@ -206,47 +211,47 @@ async fn a_stopped_tenant_starts_nothing_until_dispatch_starts() {
 
 #[tokio::test(start_paused = true)]
 async fn stop_during_a_slow_observation_claims_nothing() {
-    let slow_look = "  - { id: b, tool: test.slow, with: { observes_for: 8 } }\n";
+    let slow_observation = "  - { id: b, tool: test.slow, with: { observes_for: 8 } }\n";
     // The first step of a run, and a step that is prepared when the one before it ends.
-    for steps in [slow_look.to_owned(), slow("a") + slow_look] {
-        let env = TestEnv::set();
+    for steps in [slow_observation.to_owned(), slow("a") + slow_observation] {
+        let env = TestEnv::new();
         let run = env.start("acme", "k", &steps).await;
         let (shutdown, working) = env.start_worker();
         let claimed_before = steps.lines().count() - 1;
-        sleep(TAKES * u32::try_from(claimed_before).unwrap() + Duration::from_secs(4)).await;
-        env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+        sleep(CALL_DURATION * u32::try_from(claimed_before).unwrap() + Duration::from_secs(4)).await;
+        env.other_process().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
         sleep(Duration::from_mins(1)).await;
         shutdown.cancel();
         assert!(working.await.unwrap());
-        assert_eq!(env.begun(), claimed_before, "{steps}");
+        assert_eq!(env.started_calls(), claimed_before, "{steps}");
         assert!(!env.status(&run).await.is_terminal());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_missed_by_the_start_is_woken_by_the_sweep() {
-    let env = TestEnv::set();
+async fn run_missed_by_start_dispatch_is_woken_by_the_sweep() {
+    let env = TestEnv::new();
     env.engine.operations().stop_dispatch(&DispatchScope::All, &ada(), "fire").await.unwrap();
-    let run = env.start("acme", "k", &three()).await;
-    env.work(Duration::from_mins(1)).await;
+    let run = env.start("acme", "k", &three_steps()).await;
+    env.run_worker(Duration::from_mins(1)).await;
     assert_eq!((env.status(&run).await, env.messages().await), (RunStatus::Queued, 0));
-    // The process that starts dispatch dies before it announces a run.
+    // The process that starts dispatch dies before it enqueues a run.
     let fleet = env.store.fleet().await.unwrap().unwrap();
     let started = domain::Fleet { stopped: None, revision: fleet.revision + 1, ..fleet };
     env.store.put_fleet(started).await.unwrap();
-    env.work(Duration::from_mins(10)).await;
+    env.run_worker(Duration::from_mins(10)).await;
     assert_eq!(env.status(&run).await, RunStatus::Succeeded);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_stopped_tenant_delays_no_deadline() {
-    let env = TestEnv::set();
+async fn large_stopped_tenant_delays_no_deadline() {
+    let env = TestEnv::new();
     let wait = "  - { id: wait, tool: wait.event, with: { event: later, timeout: 10m } }\n";
     let other = env.start("umbrella", "k", wait).await;
-    env.work(Duration::from_secs(1)).await;
-    env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    env.run_worker(Duration::from_secs(1)).await;
+    env.other_process().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     for n in 0..MORE_THAN_A_BATCH {
-        env.start("acme", &format!("k{n}"), &three()).await;
+        env.start("acme", &format!("k{n}"), &three_steps()).await;
     }
     // All of them have been due for longer than the other run.
     sleep(Duration::from_mins(11)).await;
@@ -254,71 +259,74 @@ async fn a_large_stopped_tenant_delays_no_deadline() {
 
     let woken = env.engine.operations().sweep(&ada()).await.unwrap().woken;
     assert_eq!(usize::try_from(woken), Ok(MORE_THAN_A_BATCH + 1));
-    env.work(BEFORE_THE_NEXT_SWEEP).await;
+    env.run_worker(BEFORE_THE_NEXT_SWEEP).await;
     assert_eq!(env.status(&other).await, RunStatus::FailedTerminal, "its time was up");
-    assert_eq!(env.begun(), 0);
+    assert_eq!(env.started_calls(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_lets_the_running_step_finish() {
-    let env = TestEnv::set();
-    let run = env.start("acme", "k", &three()).await;
+async fn stop_lets_the_running_step_finish() {
+    let env = TestEnv::new();
+    let run = env.start("acme", "k", &three_steps()).await;
     let (shutdown, working) = env.start_worker();
     sleep(Duration::from_secs(1)).await;
-    env.elsewhere().operations().stop_dispatch(&DispatchScope::All, &ada(), "fire").await.unwrap();
+    env.other_process().operations().stop_dispatch(&DispatchScope::All, &ada(), "fire").await.unwrap();
     sleep(Duration::from_mins(5)).await;
     let record = env.record(&run).await;
-    assert_eq!((record.at.0, record.effects.done, env.begun()), (1, 1, 1));
-    assert!(matches!(record.live, Live::Ready { .. }), "{:?}", record.live);
+    assert_eq!((record.at.0, record.effects.done, env.started_calls()), (1, 1, 1));
+    assert!(matches!(record.step_state, StepState::Ready { .. }), "{:?}", record.step_state);
 
-    env.elsewhere().operations().start_dispatch(&DispatchScope::All, &ada()).await.unwrap();
+    env.other_process().operations().start_dispatch(&DispatchScope::All, &ada()).await.unwrap();
     sleep(Duration::from_mins(1)).await;
-    assert_eq!((env.status(&run).await, env.begun()), (RunStatus::Succeeded, 3));
+    assert_eq!((env.status(&run).await, env.started_calls()), (RunStatus::Succeeded, 3));
     shutdown.cancel();
     assert!(working.await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_process_sees_a_stop_in_time() {
-    let env = TestEnv::set();
+    let env = TestEnv::new();
     for n in 0..40 {
-        env.start("acme", &format!("k{n}"), &three()).await;
+        env.start("acme", &format!("k{n}"), &three_steps()).await;
     }
     let (shutdown, working) = env.start_worker();
     sleep(Duration::from_millis(12_345)).await;
-    env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    env.other_process().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     let visible = Instant::now() + STOP_VISIBLE_AFTER.std();
     sleep(Duration::from_mins(30)).await;
-    let late = env.outside.begun.lock().unwrap().iter().filter(|begun| **begun > visible).count();
+    let late = env.system.started.lock().unwrap().iter().filter(|started| **started > visible).count();
     assert_eq!(late, 0);
-    assert!(env.begun() > 16, "something was under way");
+    assert!(env.started_calls() > 16, "calls were in progress");
     shutdown.cancel();
     assert!(working.await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn votes_are_recorded_while_dispatch_is_stopped() {
-    let env = TestEnv::set();
+    let env = TestEnv::new();
     let gate = "  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
-    let run = env.start("acme", "k", &format!("{gate}{}", three())).await;
-    env.work(Duration::from_secs(1)).await;
-    env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    let run = env.start("acme", "k", &format!("{gate}{}", three_steps())).await;
+    env.run_worker(Duration::from_secs(1)).await;
+    env.other_process().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     sleep(STOP_VISIBLE_AFTER.std()).await;
     testkit::approve(&env.engine, &run, "grace").await.unwrap();
-    env.work(Duration::from_mins(30)).await;
-    assert_eq!((env.status(&run).await, env.begun()), (RunStatus::Running, 0));
-    env.elsewhere().operations().start_dispatch(&acme(), &ada()).await.unwrap();
-    env.work(Duration::from_mins(1)).await;
-    assert_eq!((env.status(&run).await, env.begun()), (RunStatus::Succeeded, 3));
+    env.run_worker(Duration::from_mins(30)).await;
+    assert_eq!((env.status(&run).await, env.started_calls()), (RunStatus::Running, 0));
+    env.other_process().operations().start_dispatch(&acme(), &ada()).await.unwrap();
+    env.run_worker(Duration::from_mins(1)).await;
+    assert_eq!((env.status(&run).await, env.started_calls()), (RunStatus::Succeeded, 3));
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_start_ends_two_stops() {
-    let env = TestEnv::set();
+    let env = TestEnv::new();
     let first = env.engine.operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     sleep(Duration::from_secs(9)).await;
     let grace = Initiator::new(Cause::User, "grace");
-    assert_eq!(env.elsewhere().operations().stop_dispatch(&acme(), &grace, "flood").await.unwrap(), first);
+    assert_eq!(
+        env.other_process().operations().stop_dispatch(&acme(), &grace, "flood").await.unwrap(),
+        first
+    );
     let tenant = "acme".parse().unwrap();
     let present = env.engine.operations().dispatch(&tenant).await.unwrap();
     assert_eq!(present, DispatchState { fleet: None, tenant: Some(first) });
@@ -327,116 +335,143 @@ async fn one_start_ends_two_stops() {
 }
 
 /// A run in every state that is not terminal.
-struct Everywhere {
+struct RunsInEveryState {
     queued: RunKey,
-    asks: RunKey,
-    waits: RunKey,
+    /// It waits for an approval.
+    asking: RunKey,
+    /// It waits for an event.
+    waiting: RunKey,
+    /// A worker holds its step.
     held: RunKey,
-    between: RunKey,
-    lost: RunKey,
+    waiting_after_effect: RunKey,
+    /// The outcome of its step is unknown.
+    unknown: RunKey,
     paused: RunKey,
 }
 
-async fn everywhere(env: &TestEnv) -> Everywhere {
+async fn start_runs_in_every_state(env: &TestEnv) -> RunsInEveryState {
     let wait = "  - { id: wait, tool: wait.event, with: { event: later, timeout: 9h } }\n";
     let gate = "  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
-    let lost = "  - { id: lost, tool: test.lost }\n";
-    let asks = env.start("acme", "asks", gate).await;
-    let waits = env.start("acme", "waits", wait).await;
-    let between = env.start("acme", "between", &(slow("a") + wait)).await;
-    let lost = env.start("acme", "lost", lost).await;
-    let paused = env.start("acme", "paused", &three()).await;
+    let lost_step = "  - { id: lost, tool: test.lost }\n";
+    let asking = env.start("acme", "asks", gate).await;
+    let waiting = env.start("acme", "waits", wait).await;
+    let waiting_after_effect = env.start("acme", "between", &(slow("a") + wait)).await;
+    let unknown = env.start("acme", "lost", lost_step).await;
+    let paused = env.start("acme", "paused", &three_steps()).await;
     env.engine.tenant_handle(&paused.tenant, &ada()).pause(&paused.run, "a look").await.unwrap();
     let (shutdown, working) = env.start_worker();
     sleep(Duration::from_secs(30)).await;
-    let held = env.start("acme", "held", &three()).await;
+    let held = env.start("acme", "held", &three_steps()).await;
     sleep(Duration::from_secs(1)).await;
     shutdown.cancel();
     // It finishes its step; no worker runs when the next one is queued.
     drop(working);
-    let queued = env.start("acme", "queued", &three()).await;
-    Everywhere { queued, asks, waits, held, between, lost, paused }
+    let queued = env.start("acme", "queued", &three_steps()).await;
+    RunsInEveryState { queued, asking, waiting, held, waiting_after_effect, unknown, paused }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backout_cancels_finishes_or_leaves_each_run() {
-    let env = TestEnv::set();
-    let runs = everywhere(&env).await;
-    assert_eq!(env.status(&runs.lost).await, RunStatus::Paused);
-    assert!(matches!(env.record(&runs.held).await.live, Live::Running(_)));
-    let mut heard = 0;
-    let counts =
-        env.elsewhere().operations().backout(&acme(), &ada(), "wrong release", |_| heard += 1).await.unwrap();
+async fn backout_cancels_finishes_or_leaves_each_run() {
+    let env = TestEnv::new();
+    let runs = start_runs_in_every_state(&env).await;
+    assert_eq!(env.status(&runs.unknown).await, RunStatus::Paused);
+    assert!(matches!(env.record(&runs.held).await.step_state, StepState::Running(_)));
+    let mut progress_calls = 0;
+    let counts = env
+        .other_process()
+        .operations()
+        .backout(&acme(), &ada(), "wrong release", |_| progress_calls += 1)
+        .await
+        .unwrap();
     assert_eq!(counts, Backout { canceled: 5, canceling: 1, needs_operator: 1, remaining: 0 });
-    assert!(heard >= 7);
+    assert!(progress_calls >= 7);
     sleep(STOP_VISIBLE_AFTER.std() * 2).await;
-    let later = env.start("acme", "later", &three()).await;
+    let later = env.start("acme", "later", &three_steps()).await;
 
-    env.work(Duration::from_mins(2)).await;
-    for run in [&runs.queued, &runs.asks, &runs.waits, &runs.held, &runs.between, &runs.paused] {
+    env.run_worker(Duration::from_mins(2)).await;
+    for run in
+        [&runs.queued, &runs.asking, &runs.waiting, &runs.held, &runs.waiting_after_effect, &runs.paused]
+    {
         let record = env.record(run).await;
         assert_eq!(record.status, RunStatus::Canceled, "{run}");
-        env.proves(run, "backout: wrong release").await;
+        env.assert_evidence_contains(run, "backout: wrong release").await;
     }
     let held = env.record(&runs.held).await;
     assert_eq!((held.effects.done, held.effects.undone), (1, 1), "it finished its step, and took it back");
-    let between = env.record(&runs.between).await;
-    assert_eq!((between.effects.done, between.effects.undone), (1, 0), "what was done before stays done");
-    assert_eq!(*env.outside.present.lock().unwrap(), [format!("{} a", runs.between)], "and is on record");
-    assert_eq!(env.status(&runs.lost).await, RunStatus::Paused);
-    assert_eq!((env.status(&later).await, env.dead().await), (RunStatus::Queued, 0));
+    let waiting = env.record(&runs.waiting_after_effect).await;
+    assert_eq!((waiting.effects.done, waiting.effects.undone), (1, 0), "what was done before stays done");
+    assert_eq!(
+        *env.system.present.lock().unwrap(),
+        [format!("{} a", runs.waiting_after_effect)],
+        "the earlier effect stays"
+    );
+    assert_eq!(env.status(&runs.unknown).await, RunStatus::Paused);
+    assert_eq!((env.status(&later).await, env.dead_letters().await), (RunStatus::Queued, 0));
 
-    env.elsewhere().operations().start_dispatch(&acme(), &ada()).await.unwrap();
-    env.work(Duration::from_mins(1)).await;
-    assert_eq!(env.status(&later).await, RunStatus::Succeeded, "the way back");
+    env.other_process().operations().start_dispatch(&acme(), &ada()).await.unwrap();
+    env.run_worker(Duration::from_mins(1)).await;
+    assert_eq!(env.status(&later).await, RunStatus::Succeeded, "starting dispatch resumes it");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_backout_changes_nothing() {
-    let env = TestEnv::set();
-    let runs = everywhere(&env).await;
+async fn second_backout_changes_nothing() {
+    let env = TestEnv::new();
+    let runs = start_runs_in_every_state(&env).await;
     env.engine.operations().backout(&acme(), &ada(), "wrong release", |_| {}).await.unwrap();
-    env.work(Duration::from_mins(2)).await;
-    let later = env.start("acme", "later", &three()).await;
-    let all = [&runs.queued, &runs.asks, &runs.waits, &runs.held, &runs.between, &runs.lost, &runs.paused];
+    env.run_worker(Duration::from_mins(2)).await;
+    let later = env.start("acme", "later", &three_steps()).await;
+    let all = [
+        &runs.queued,
+        &runs.asking,
+        &runs.waiting,
+        &runs.held,
+        &runs.waiting_after_effect,
+        &runs.unknown,
+        &runs.paused,
+    ];
     let mut once = Vec::new();
     for run in all {
         once.push(env.record(run).await);
     }
 
-    let again = env.elsewhere().operations().backout(&acme(), &ada(), "really", |_| {}).await.unwrap();
+    let again = env.other_process().operations().backout(&acme(), &ada(), "really", |_| {}).await.unwrap();
     assert_eq!(again, Backout { needs_operator: 1, ..Backout::default() });
-    env.work(Duration::from_mins(2)).await;
+    env.run_worker(Duration::from_mins(2)).await;
     for (run, once) in all.into_iter().zip(once) {
         assert_eq!(env.record(run).await, once);
     }
-    assert_eq!(env.status(&later).await, RunStatus::Queued, "what came meanwhile waits");
+    assert_eq!(env.status(&later).await, RunStatus::Queued, "a run started meanwhile waits");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backout_reaches_exactly_its_scope() {
-    let env = TestEnv::set();
-    let (mine, theirs) = (env.start("acme", "k", &three()).await, env.start("umbrella", "k", &three()).await);
-    let counts = env.elsewhere().operations().backout(&acme(), &ada(), "wrong", |_| {}).await.unwrap();
+async fn backout_reaches_exactly_its_scope() {
+    let env = TestEnv::new();
+    let (mine, theirs) =
+        (env.start("acme", "k", &three_steps()).await, env.start("umbrella", "k", &three_steps()).await);
+    let counts = env.other_process().operations().backout(&acme(), &ada(), "wrong", |_| {}).await.unwrap();
     assert_eq!(counts, Backout { canceled: 1, ..Backout::default() });
     assert_eq!(
         (env.status(&mine).await, env.status(&theirs).await),
         (RunStatus::Canceled, RunStatus::Queued)
     );
-    let counts =
-        env.elsewhere().operations().backout(&DispatchScope::All, &ada(), "all wrong", |_| {}).await.unwrap();
+    let counts = env
+        .other_process()
+        .operations()
+        .backout(&DispatchScope::All, &ada(), "all wrong", |_| {})
+        .await
+        .unwrap();
     assert_eq!(counts, Backout { canceled: 1, ..Backout::default() });
     assert_eq!(env.status(&theirs).await, RunStatus::Canceled);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backout_ends_when_dispatch_is_started() {
-    let env = TestEnv::set();
+async fn backout_ends_when_dispatch_is_started() {
+    let env = TestEnv::new();
     let mut runs = Vec::new();
     for n in 0..250 {
-        runs.push(env.start("acme", &format!("k{n}"), &three()).await);
+        runs.push(env.start("acme", &format!("k{n}"), &three_steps()).await);
     }
-    let engine = env.elsewhere();
+    let engine = env.other_process();
     let (counts, rest) = engine
         .operations()
         .back_out_part(&DispatchScope::All, (&ada(), &ada()), "wrong", None, |_| {})
@@ -446,7 +481,7 @@ async fn a_backout_ends_when_dispatch_is_started() {
     engine.operations().start_dispatch(&DispatchScope::All, &ada()).await.unwrap();
     let late =
         engine.operations().back_out_part(&DispatchScope::All, (&ada(), &ada()), "wrong", rest, |_| {}).await;
-    assert!(matches!(late, Err(EngineError::BackoutOver)), "{late:?}");
+    assert!(matches!(late, Err(EngineError::DispatchStartedDuringBackout)), "{late:?}");
     let mut ended = 0;
     for run in &runs {
         ended += u64::from(env.status(run).await == RunStatus::Canceled);
@@ -457,71 +492,79 @@ async fn a_backout_ends_when_dispatch_is_started() {
 /// A worker died with an effect in progress: no worker may take the step over while dispatch is stopped, and a
 /// backout must resolve it before the run can end.
 #[tokio::test(start_paused = true)]
-async fn a_backout_resolves_the_effect_of_a_dead_worker() {
-    let env = TestEnv::set();
-    let run = env.start("acme", "k", &three()).await;
+async fn backout_resolves_the_effect_of_a_dead_worker() {
+    let env = TestEnv::new();
+    let run = env.start("acme", "k", &three_steps()).await;
     let (_shutdown, working) = env.start_worker();
     sleep(Duration::from_secs(1)).await;
     working.abort();
     let _ = working.await;
-    let outside: Value = json!(*env.outside.present.lock().unwrap());
-    env.elsewhere().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
-    let env = TestEnv { engine: env.elsewhere(), ..env };
-    env.work(Duration::from_mins(30)).await;
-    assert_eq!((env.begun(), outside), (1, json!([])));
-    assert!(matches!(env.record(&run).await.live, Live::Running(_)));
+    let present: Value = json!(*env.system.present.lock().unwrap());
+    env.other_process().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    let env = TestEnv { engine: env.other_process(), ..env };
+    env.run_worker(Duration::from_mins(30)).await;
+    assert_eq!((env.started_calls(), present), (1, json!([])));
+    assert!(matches!(env.record(&run).await.step_state, StepState::Running(_)));
 
-    let counts = env.elsewhere().operations().backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
+    let counts = env.other_process().operations().backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
     assert_eq!(counts, Backout { canceling: 1, ..Backout::default() });
-    env.work(Duration::from_mins(5)).await;
+    env.run_worker(Duration::from_mins(5)).await;
     let record = env.record(&run).await;
     assert_eq!((record.status, record.effects.done, record.effects.undone), (RunStatus::Canceled, 1, 1));
-    assert_eq!(json!(*env.outside.present.lock().unwrap()), json!([]));
-    env.proves(&run, "backout: fire").await;
+    assert_eq!(json!(*env.system.present.lock().unwrap()), json!([]));
+    env.assert_evidence_contains(&run, "backout: fire").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backout_waits_for_an_authorised_retry() {
-    let env = TestEnv::set();
-    let runs = everywhere(&env).await;
-    let engine = env.elsewhere();
+async fn backout_waits_for_an_authorised_retry() {
+    let env = TestEnv::new();
+    let runs = start_runs_in_every_state(&env).await;
+    let engine = env.other_process();
     engine.operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
-    engine.tenant_handle(&runs.lost.tenant, &ada()).resume(&runs.lost.run, "try it again").await.unwrap();
-    assert!(matches!(env.record(&runs.lost).await.live, Live::Ready { authorised: Some(_), .. }));
+    engine
+        .tenant_handle(&runs.unknown.tenant, &ada())
+        .resume(&runs.unknown.run, "try it again")
+        .await
+        .unwrap();
+    assert!(matches!(
+        env.record(&runs.unknown).await.step_state,
+        StepState::Ready { authorised: Some(_), .. }
+    ));
 
     let counts = engine.operations().backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
     assert_eq!(counts.needs_operator, 1, "{counts:?}");
-    let lost = env.record(&runs.lost).await;
-    assert!(!lost.status.is_terminal() && lost.effects.unknown == 0, "{lost:?}");
+    let unknown = env.record(&runs.unknown).await;
+    assert!(!unknown.status.is_terminal() && unknown.effects.unknown == 0, "{unknown:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backout_cancels_runs_started_before_it_is_visible() {
-    let env = TestEnv::set();
-    let engine = env.elsewhere();
+async fn backout_cancels_runs_started_before_it_is_visible() {
+    let env = TestEnv::new();
+    let engine = env.other_process();
     let backout =
         tokio::spawn(async move { engine.operations().backout(&acme(), &ada(), "fire", |_| {}).await });
     sleep(STOP_VISIBLE_AFTER.std() / 4).await;
-    let late = env.start("acme", "late", &three()).await;
+    let late = env.start("acme", "late", &three_steps()).await;
     assert_eq!(backout.await.unwrap().unwrap(), Backout { canceled: 1, ..Backout::default() });
     assert_eq!(env.status(&late).await, RunStatus::Canceled);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outdated_worker_starts_nothing_and_stops() {
-    let env = TestEnv::set();
-    env.engine.operations().record_format().await.unwrap();
-    let run = env.start("acme", "k", &three()).await;
+async fn worker_old_version_rewrites_record() {
+    let env = TestEnv::new();
+    env.engine.operations().register_record_format().await.unwrap();
+    let run = env.start("acme", "k", &three_steps()).await;
     let fleet = env.store.fleet().await.unwrap().unwrap();
     assert_eq!(fleet.format, RECORD_FORMAT);
     let newer = domain::Fleet { format: RECORD_FORMAT + 1, revision: fleet.revision + 1, ..fleet };
     env.store.put_fleet(newer).await.unwrap();
 
+    let before = env.record(&run).await;
     let (_shutdown, working) = env.start_worker();
     assert!(working.await.unwrap(), "it drains by itself");
 
-    assert_eq!((env.status(&run).await, env.begun()), (RunStatus::Queued, 0));
-    assert_eq!((testkit::messages(&env.store).await, env.dead().await), (1, 0));
-    let refused = env.elsewhere().operations().record_format().await;
-    assert!(matches!(refused, Err(EngineError::Outdated { .. })), "{refused:?}");
+    assert_eq!((env.record(&run).await, env.started_calls()), (before, 0));
+    assert_eq!((testkit::messages(&env.store).await, env.dead_letters().await), (1, 0));
+    let refused = env.other_process().operations().register_record_format().await;
+    assert!(matches!(refused, Err(EngineError::UnsupportedRecordFormat { .. })), "{refused:?}");
 }

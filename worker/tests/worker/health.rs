@@ -11,7 +11,7 @@ use testkit::{Fault, Faults, TestClock};
 use tokio::time::sleep;
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_cannot_write_is_unhealthy() {
+async fn worker_that_cannot_write_is_unhealthy() {
     let read_only = Arc::new(AtomicBool::new(false));
     let fails = Arc::clone(&read_only);
     let faults = Faults::at("ledger.commit", move || {

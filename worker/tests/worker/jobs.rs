@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use domain::approval::PageStatus;
 use domain::tenant::Person;
 use domain::{
     Approval, ApprovalId, Card, Job, Millis, Outgoing, QueueName, RunKey, Tenant, Timestamp, TraceContext,
@@ -15,26 +16,26 @@ use testkit::TestClock;
 
 use crate::support;
 
-/// Slack, as a fake notifier.
 #[derive(Default)]
-struct Screen {
+struct FakeNotifier {
     down: AtomicBool,
-    tries: AtomicU32,
-    shown: AtomicBool,
+    attempts: AtomicU32,
+    posted: AtomicBool,
 }
 
 #[async_trait]
-impl ApprovalNotifier for Screen {
-    async fn show(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotifyFailure> {
-        self.tries.fetch_add(1, Ordering::Relaxed);
+impl ApprovalNotifier for FakeNotifier {
+    async fn notify(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotifyFailure> {
+        self.attempts.fetch_add(1, Ordering::Relaxed);
         if self.down.load(Ordering::Relaxed) {
             let (approval, why) = (approval.id.clone(), "too many requests".to_owned());
             let retry = RetryHint::After(Some(Millis::mins(2)));
             return Err(NotifyFailure { approval, why, so_far: None, retry });
         }
-        self.shown.store(true, Ordering::Relaxed);
-        let registration = "C0/1".to_owned();
-        Ok(Card { message: registration, revision: approval.revision, reminders: 0, escalated: false })
+        self.posted.store(true, Ordering::Relaxed);
+        let message = "C0/1".to_owned();
+        let (revision, page) = (approval.revision, PageStatus::NotPaged);
+        Ok(Card { message, revision, reminders: 0, escalated: false, page })
     }
 }
 
@@ -44,21 +45,21 @@ struct TestEnv {
 }
 
 impl TestEnv {
-    async fn set(people: &[&str], notifier: Notifier) -> Self {
+    async fn new(people: &[&str], notifier: Notifier) -> Self {
         let engine = testkit::engine().clock(TestClock::runtime()).notifier(notifier).build();
         let mut tenant = Tenant::new("acme".parse().unwrap());
-        let known = |name: &&str| {
+        let person = |name: &&str| {
             (name.parse().unwrap(), Person { slack: Some(format!("T0:{name}")), ..Person::default() })
         };
-        tenant.people.extend(people.iter().map(known));
+        tenant.people.extend(people.iter().map(person));
         engine.store().put_tenant(tenant).await.unwrap();
         let run = testkit::start(&engine, testkit::ASK, "k").await;
         Self { engine: Arc::new(engine), run }
     }
 
     /// Runs a worker for this long.
-    async fn work(&self, mins: u64) {
-        assert!(support::work(&self.engine, Duration::from_mins(mins)).await);
+    async fn run_worker(&self, mins: u64) {
+        assert!(support::run_worker(&self.engine, Duration::from_mins(mins)).await);
     }
 
     /// Approves the run's request.
@@ -66,76 +67,76 @@ impl TestEnv {
         testkit::approve(&self.engine, &self.run, person).await.unwrap();
     }
 
-    async fn dead(&self) -> usize {
+    async fn dead_letters(&self) -> usize {
         testkit::dead_letters(self.engine.store().as_ref()).await.len()
     }
 
-    async fn waiting(&self) -> u64 {
+    async fn pending_jobs(&self) -> u64 {
         self.engine.store().jobs(Timestamp(i64::MAX)).await.unwrap()
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn approval_requests_survive_a_long_slack_outage() {
-    let screen = Arc::new(Screen::default());
-    screen.down.store(true, Ordering::Relaxed);
-    let env = TestEnv::set(&["ben"], Some(screen.clone())).await;
-    env.work(25).await;
-    let tries = screen.tries.load(Ordering::Relaxed);
+    let notifier = Arc::new(FakeNotifier::default());
+    notifier.down.store(true, Ordering::Relaxed);
+    let env = TestEnv::new(&["ben"], Some(notifier.clone())).await;
+    env.run_worker(25).await;
+    let attempts = notifier.attempts.load(Ordering::Relaxed);
     // Reminders are jobs of their own.
-    assert!((3..=25).contains(&tries), "{tries} tries in twenty-five minutes");
-    assert!(env.dead().await == 0 && env.waiting().await > 0);
+    assert!((3..=25).contains(&attempts), "{attempts} attempts in twenty-five minutes");
+    assert!(env.dead_letters().await == 0 && env.pending_jobs().await > 0);
 
-    screen.down.store(false, Ordering::Relaxed);
-    env.work(10).await;
-    assert!(screen.shown.load(Ordering::Relaxed));
-    assert_eq!((env.dead().await, env.waiting().await), (0, 0), "{}", env.run);
+    notifier.down.store(false, Ordering::Relaxed);
+    env.run_worker(10).await;
+    assert!(notifier.posted.load(Ordering::Relaxed));
+    assert_eq!((env.dead_letters().await, env.pending_jobs().await), (0, 0), "{}", env.run);
 }
 
 /// A store may send a job before its commit, and the commit may then fail.
 #[tokio::test(start_paused = true)]
-async fn a_job_without_its_commit_is_retried_then_dropped() {
-    let env = TestEnv::set(&["ben"], Some(Arc::new(Screen::default()))).await;
-    env.work(1).await;
+async fn job_without_its_commit_is_retried_then_dropped() {
+    let env = TestEnv::new(&["ben"], Some(Arc::new(FakeNotifier::default()))).await;
+    env.run_worker(1).await;
     for (number, revision) in [(7, 1), (0, 9)] {
         let job = Job::NotifyApproval { approval: ApprovalId::derive(&env.run, number), revision };
         let message = Outgoing { run: env.run.clone(), queue: QueueName::Decisions, job, delay: Millis(0) };
         env.engine.store().send(&message).await.unwrap();
-        env.work(1).await;
-        assert_eq!(env.waiting().await, 1, "it may still be too early");
-        env.work(2).await;
-        assert_eq!((env.dead().await, env.waiting().await), (0, 0));
+        env.run_worker(1).await;
+        assert_eq!(env.pending_jobs().await, 1, "it may still be too early");
+        env.run_worker(2).await;
+        assert_eq!((env.dead_letters().await, env.pending_jobs().await), (0, 0));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_without_slack_leaves_the_message_to_others() {
-    let env = TestEnv::set(&["ben"], None).await;
-    env.work(20).await;
-    assert!(env.dead().await == 0 && env.waiting().await > 0);
+async fn worker_without_slack_leaves_the_message_to_others() {
+    let env = TestEnv::new(&["ben"], None).await;
+    env.run_worker(20).await;
+    assert!(env.dead_letters().await == 0 && env.pending_jobs().await > 0);
 }
 
 /// A worker continues the trace of the message, with a span of its own.
 #[tokio::test(start_paused = true)]
 async fn messages_continue_the_trace_of_their_cause() {
-    let elsewhere: TraceContext = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
-    let env = trace::with_context(elsewhere, TestEnv::set(&["ben"], None)).await;
-    env.work(1).await;
+    let parent: TraceContext = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
+    let env = trace::with_context(parent, TestEnv::new(&["ben"], None)).await;
+    env.run_worker(1).await;
     tokio::time::advance(Duration::from_hours(1)).await;
-    let asked = env.engine.store().receive(QueueName::Decisions, 1, Millis::secs(1), Duration::ZERO).await;
-    let [message] = &*asked.unwrap() else { panic!("one message") };
-    assert_eq!(message.trace.trace_id(), elsewhere.trace_id());
-    assert_ne!(message.trace.span_id(), elsewhere.span_id());
+    let received = env.engine.store().receive(QueueName::Decisions, 1, Millis::secs(1), Duration::ZERO).await;
+    let [message] = &*received.unwrap() else { panic!("one message") };
+    assert_eq!(message.trace.trace_id(), parent.trace_id());
+    assert_ne!(message.trace.span_id(), parent.span_id());
     // Much later a person votes, without a trace context.
     env.approve("ben").await;
-    let over = env.engine.store().receive(QueueName::Steps, 10, Millis::secs(1), Duration::ZERO).await;
-    let [message] = &*over.unwrap() else { panic!("one message") };
-    assert_eq!((&message.job, message.trace), (&Job::BuildEvidence, elsewhere));
+    let received = env.engine.store().receive(QueueName::Steps, 10, Millis::secs(1), Duration::ZERO).await;
+    let [message] = &*received.unwrap() else { panic!("one message") };
+    assert_eq!((&message.job, message.trace), (&Job::BuildEvidence, parent));
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_slack_users_nothing_waits_to_be_posted() {
-    let env = TestEnv::set(&[], None).await;
-    env.work(1).await;
-    assert_eq!((env.dead().await, env.waiting().await), (0, 0));
+    let env = TestEnv::new(&[], None).await;
+    env.run_worker(1).await;
+    assert_eq!((env.dead_letters().await, env.pending_jobs().await), (0, 0));
 }

@@ -30,9 +30,9 @@ async fn decisions_advance_while_the_steps_queue_is_full() {
     let run = start(&engine, TRANSFORM, "1").await;
     let store = Arc::clone(&engine);
     let store = store.store();
-    let decided =
+    let message =
         Outgoing { run: run.clone(), queue: QueueName::Decisions, job: Job::Advance, delay: Millis(0) };
-    store.send(&decided).await.unwrap();
+    store.send(&message).await.unwrap();
     let full = WorkerSettings {
         concurrency: Concurrency { ingest: 1, decisions: 1, steps: 0 },
         ..WorkerSettings::default()
@@ -53,16 +53,16 @@ async fn decisions_advance_while_the_steps_queue_is_full() {
 async fn decisions_do_not_wait_behind_a_long_step() {
     let engine = Arc::new(engine());
     let silent = HttpStub::silent();
-    let lasts = format!(
-        "workflow: lasts\nversion: 1\nenvironment: dev\n\
+    let long_source = format!(
+        "workflow: long\nversion: 1\nenvironment: dev\n\
          steps: [{{ id: a, tool: http.request, with: {{ method: GET, url: '{}', timeout: 1m }} }}]\n",
         silent.url("/")
     );
-    let (lasting, short) = (start(&engine, &lasts, "1").await, start(&engine, TRANSFORM, "2").await);
+    let (long, short) = (start(&engine, &long_source, "1").await, start(&engine, TRANSFORM, "2").await);
     let concurrency = Concurrency { ingest: 1, decisions: 1, steps: 1 };
     let settings = WorkerSettings { concurrency, drain: Duration::ZERO, ..WorkerSettings::default() };
     let store = Arc::clone(engine.store());
-    let decided = |run: &RunKey| {
+    let decision_message = |run: &RunKey| {
         let job = Job::Advance;
         Outgoing { run: run.clone(), queue: QueueName::Decisions, job, delay: Millis(0) }
     };
@@ -70,17 +70,17 @@ async fn decisions_do_not_wait_behind_a_long_step() {
     for message in store.receive(QueueName::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap() {
         store.delete(&message.handle).await.unwrap();
     }
-    store.send(&decided(&lasting)).await.unwrap();
+    store.send(&decision_message(&long)).await.unwrap();
     let shutdown = CancellationToken::new();
     let working = tokio::spawn(Worker::new(Arc::clone(&engine), settings, me(), shutdown.clone()).run());
-    assert_status(&store, &lasting, RunStatus::Running).await;
+    assert_status(&store, &long, RunStatus::Running).await;
 
-    store.send(&decided(&short)).await.unwrap();
+    store.send(&decision_message(&short)).await.unwrap();
     assert_status(&store, &short, RunStatus::Succeeded).await;
 
-    assert_eq!(store.load(&lasting).await.unwrap().unwrap().status, RunStatus::Running);
+    assert_eq!(store.load(&long).await.unwrap().unwrap().status, RunStatus::Running);
     shutdown.cancel();
-    assert!(!working.await.unwrap(), "the one that lasts is left");
+    assert!(!working.await.unwrap(), "the long step is abandoned");
 }
 
 #[test]

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// A tool that takes a while and changes nothing.
 struct Slow;
 
-const TAKES: Duration = Duration::from_secs(20);
+const CALL_DURATION: Duration = Duration::from_secs(20);
 
 #[async_trait]
 impl Tool for Slow {
@@ -34,7 +34,7 @@ impl Tool for Slow {
     }
 
     async fn perform(&self, _call: ToolCall<'_>) -> ToolOutcome {
-        sleep(TAKES).await;
+        sleep(CALL_DURATION).await;
         ToolOutcome::Done(ToolResult::default())
     }
 }
@@ -48,15 +48,15 @@ fn me() -> WorkerId {
 }
 
 impl TestEnv<SqliteStore> {
-    fn set() -> Self {
+    fn new() -> Self {
         Self::on(|store| store)
     }
 }
 
 impl<S: Store> TestEnv<S> {
-    fn on(change: impl FnOnce(SqliteStore) -> S) -> Self {
+    fn on(wrap: impl FnOnce(SqliteStore) -> S) -> Self {
         let builder = testkit::engine().tool(Slow).clock(TestClock::runtime());
-        let store = change(builder.memory());
+        let store = wrap(builder.memory());
         Self { engine: Arc::new(builder.on(store)) }
     }
 
@@ -99,8 +99,8 @@ steps:
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_reports_its_work_and_its_stop() {
-    let env = TestEnv::set();
+async fn worker_reports_its_work_and_its_stop() {
+    let env = TestEnv::new();
     let (shutdown, working) = env.start_worker(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     assert_eq!(env.worker_status().await, WorkerStatus::Idle);
@@ -118,39 +118,39 @@ async fn a_worker_reports_its_work_and_its_stop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_request_lets_the_running_step_finish() {
-    let env = TestEnv::set();
+async fn drain_request_lets_the_running_step_finish() {
+    let env = TestEnv::new();
     let run = env.start(3).await;
     let (_shutdown, working) = env.start_worker(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
-    let asked = env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap();
-    assert_eq!(asked.status(env.engine.now()), WorkerStatus::Draining);
+    let requested = env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap();
+    assert_eq!(requested.status(env.engine.now()), WorkerStatus::Draining);
     let again = env
         .engine
         .operations()
         .request_drain(&me(), &Initiator::new(Cause::User, "grace"), "me too")
         .await
         .unwrap();
-    assert_eq!(again, asked, "the first request is kept");
+    assert_eq!(again, requested, "the first request is kept");
 
-    let began = Instant::now();
-    assert!(working.await.unwrap(), "all it had in hand is finished");
-    assert!(began.elapsed() < HEARTBEAT_EVERY.std() + TAKES, "{:?}", began.elapsed());
-    let left = env.worker().await;
+    let started = Instant::now();
+    assert!(working.await.unwrap(), "all its jobs finished");
+    assert!(started.elapsed() < HEARTBEAT_EVERY.std() + CALL_DURATION, "{:?}", started.elapsed());
+    let stopped = env.worker().await;
     assert_eq!(
-        (left.report, left.drain_request),
-        (WorkerReport::Stopped { drained: true }, asked.drain_request)
+        (stopped.report, stopped.drain_request),
+        (WorkerReport::Stopped { drained: true }, requested.drain_request)
     );
     let record = env.engine.store().load(&run).await.unwrap().unwrap();
     let ended = env.engine.store().steps(&run).await.unwrap().len();
     assert_eq!((record.status, ended), (RunStatus::Running, 1), "the next step is for others");
     let late = env.engine.operations().request_drain(&me(), &ada(), "again").await.unwrap();
-    assert_eq!(late, env.worker().await, "there is nothing left to ask");
+    assert_eq!(late, env.worker().await, "a stopped worker is not asked");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_runs_out_of_time_reports_it() {
-    let env = TestEnv::set();
+async fn worker_that_runs_out_of_time_reports_it() {
+    let env = TestEnv::new();
     env.start(1).await;
     let settings = WorkerSettings { drain: Duration::from_secs(2), ..WorkerSettings::default() };
     let (shutdown, working) = env.start_worker(settings);
@@ -161,8 +161,8 @@ async fn a_worker_that_runs_out_of_time_reports_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_worker_shows_as_offline_for_a_day() {
-    let env = TestEnv::set();
+async fn dead_worker_shows_as_offline_for_a_day() {
+    let env = TestEnv::new();
     let (_shutdown, working) = env.start_worker(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     working.abort();
@@ -179,38 +179,42 @@ async fn a_dead_worker_shows_as_offline_for_a_day() {
 
 /// How heartbeats fail.
 #[derive(Clone, Copy, PartialEq)]
-enum WorkerRegistry {
+enum RegistryFault {
     /// None is written.
     Down,
     /// All are written, and the replies are lost.
-    Deaf,
+    LostReply,
     /// No reply ever arrives.
-    Silent,
+    NoReply,
 }
 
-impl WorkerRegistry {
+impl RegistryFault {
     fn faults(self) -> Faults {
         let doing = "write a worker record";
-        Faults::at("worker_registry.put_worker", move || match self {
+        // A heartbeat is a write of its own; a request to drain is written with its audit entry.
+        Faults::new(move |call| match self {
+            _ if !["worker_registry.put_worker", "audit_log.write_audited"].contains(&call.name) => {
+                Fault::None
+            }
             Self::Down => Fault::Fail(StoreError::Busy { doing }),
-            Self::Deaf => Fault::LoseReply,
-            Self::Silent => Fault::Hang,
+            Self::LostReply => Fault::LoseReply,
+            Self::NoReply => Fault::Hang,
         })
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_without_heartbeat_still_works_and_drains() {
-    for roll in [WorkerRegistry::Down, WorkerRegistry::Deaf, WorkerRegistry::Silent] {
-        let env = TestEnv::on(|store| Intercepted::new(store, roll.faults()));
+async fn worker_without_heartbeat_still_works_and_drains() {
+    for fault in [RegistryFault::Down, RegistryFault::LostReply, RegistryFault::NoReply] {
+        let env = TestEnv::on(|store| Intercepted::new(store, fault.faults()));
         let run = env.start(2).await;
         let (shutdown, working) = env.start_worker(WorkerSettings::default());
-        sleep(TAKES * 3).await;
+        sleep(CALL_DURATION * 3).await;
         assert_eq!(env.status(&run).await, RunStatus::Succeeded);
         shutdown.cancel();
         assert!(timeout(Duration::from_secs(5), working).await.unwrap().unwrap());
         let stored = env.engine.store().worker(&me()).await.unwrap();
-        assert_eq!(stored.is_some(), roll == WorkerRegistry::Deaf);
+        assert_eq!(stored.is_some(), fault == RegistryFault::LostReply);
         if let Some(stored) = stored {
             assert_eq!(stored.report, WorkerReport::Stopped { drained: true });
         }
@@ -218,21 +222,21 @@ async fn a_worker_without_heartbeat_still_works_and_drains() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_request_is_seen_despite_lost_replies() {
-    let env = TestEnv::on(|store| Intercepted::new(store, WorkerRegistry::Deaf.faults()));
+async fn drain_request_is_seen_despite_lost_replies() {
+    let env = TestEnv::on(|store| Intercepted::new(store, RegistryFault::LostReply.faults()));
     let (_shutdown, working) = env.start_worker(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     // The caller's own reply is lost, too. It finds its own request when it asks again.
     env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap_err();
-    let asked = env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap();
-    assert_eq!(asked.drain_request.map(|asked| asked.reason).as_deref(), Some("a new release"));
+    let requested = env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap();
+    assert_eq!(requested.drain_request.map(|request| request.reason).as_deref(), Some("a new release"));
     assert!(timeout(HEARTBEAT_EVERY.std() * 2, working).await.unwrap().unwrap());
     assert_eq!(env.worker().await.report, WorkerReport::Stopped { drained: true });
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_request_does_not_apply_to_the_next_process() {
-    let env = TestEnv::set();
+async fn drain_request_does_not_apply_to_the_next_process() {
+    let env = TestEnv::new();
     let (_shutdown, first) = env.start_worker(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap();
@@ -249,7 +253,7 @@ async fn a_drain_request_does_not_apply_to_the_next_process() {
 }
 
 #[tokio::test]
-async fn a_worker_of_no_roll_signs_none() {
+async fn unregistered_worker_writes_no_heartbeat() {
     let store = testkit::memory();
     let engine = testkit::engine().on(store.clone());
     let shutdown = CancellationToken::new();
@@ -292,7 +296,7 @@ async fn one_worker_of_a_fleet_sweeps() {
     assert!((110..=120).contains(&alone), "{alone} in ten minutes, one every five seconds");
     assert!(together < alone * 3, "{together} sweeps of 16 workers, {alone} of one");
 
-    // The sweeper dies without a word. The next one takes over after three missed heartbeats.
+    // The sweeper dies. The next one takes over after three missed heartbeats.
     workers[0].1.abort();
     sleep(OFFLINE_AFTER.std() + HEARTBEAT_EVERY.std()).await;
     by_all.store(0, Ordering::Relaxed);

@@ -8,7 +8,6 @@ use engine::Engine;
 use store::Store;
 use tokio::task::JoinHandle;
 
-/// Starts a worker.
 pub(crate) fn start_worker<S: Store>(
     engine: &Arc<Engine<S>>,
     settings: WorkerSettings,
@@ -18,8 +17,8 @@ pub(crate) fn start_worker<S: Store>(
     (shutdown, tokio::spawn(worker.run()))
 }
 
-/// Runs a worker for this long; returns whether it finished what it had in hand.
-pub(crate) async fn work<S: Store>(engine: &Arc<Engine<S>>, length: Duration) -> bool {
+/// Runs a worker for this long; returns whether it finished its jobs.
+pub(crate) async fn run_worker<S: Store>(engine: &Arc<Engine<S>>, length: Duration) -> bool {
     let (shutdown, working) = start_worker(engine, WorkerSettings::default());
     tokio::time::sleep(length).await;
     shutdown.cancel();

@@ -1,14 +1,15 @@
 //! One tenant's jobs do not keep other tenants waiting, in virtual time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 use countersign_worker::{Concurrency, WorkerSettings};
-use domain::{Action, Failure, Job, Millis, QueueName, RunKey, RunStatus, ToolName};
+use domain::{Action, Failure, Job, Millis, Outgoing, QueueName, RunKey, RunStatus, ToolName};
 use engine::{Engine, StartRun};
-use store::{Intercepted, Ledger as _, Queue as _, SqliteStore, StoreError};
+use store::{Archive as _, Intercepted, Ledger as _, Queue as _, SqliteStore, StoreError};
 use testkit::{Fault, Faults, TestClock};
 use tokio::time::{Instant, sleep};
 
@@ -38,8 +39,8 @@ impl Tool for Slow {
 const SLOW: &str = "workflow: w\nversion: 1\nsteps: [{ id: a, tool: test.slow }]\n";
 
 /// A store whose queue selects by tenant, as SQLite does, or does not, as SQS does not.
-fn engine(selects: bool, call_takes: Duration) -> Arc<Engine<TestStore>> {
-    let builder = testkit::engine().standard_tools().tool(Slow(call_takes)).clock(TestClock::runtime());
+fn engine(selects: bool, call_duration: Duration) -> Arc<Engine<TestStore>> {
+    let builder = testkit::engine().standard_tools().tool(Slow(call_duration)).clock(TestClock::runtime());
     let faults = Faults::at("queue.receive_except", move || {
         if selects { Fault::None } else { Fault::Fail(StoreError::Busy { doing: "select by tenant" }) }
     });
@@ -52,13 +53,13 @@ async fn start(engine: &Engine<TestStore>, tenant: &str, source: &str, key: &str
     Box::pin(engine.admission().start(request)).await.unwrap().run
 }
 
-async fn succeeds(engine: &Engine<TestStore>, run: &RunKey) {
+async fn wait_until_succeeded(engine: &Engine<TestStore>, run: &RunKey) {
     while testkit::status(engine, run).await != RunStatus::Succeeded {
         sleep(Duration::from_millis(100)).await;
     }
 }
 
-async fn ended(engine: &Engine<TestStore>, runs: &[RunKey]) -> usize {
+async fn count_ended(engine: &Engine<TestStore>, runs: &[RunKey]) -> usize {
     let mut ended = 0;
     for run in runs {
         ended += usize::from(engine.store().load(run).await.unwrap().unwrap().status.is_terminal());
@@ -67,7 +68,7 @@ async fn ended(engine: &Engine<TestStore>, runs: &[RunKey]) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_calls_of_one_tenant_delay_no_other() {
+async fn slow_http_takes_all_slots() {
     for selects in [true, false] {
         let engine = engine(selects, Duration::from_mins(5));
         let mut slow = Vec::new();
@@ -77,13 +78,13 @@ async fn slow_calls_of_one_tenant_delay_no_other() {
         let settings = WorkerSettings { drain: Duration::ZERO, ..WorkerSettings::default() };
         let (shutdown, working) = support::start_worker(&engine, settings);
         sleep(Duration::from_secs(30)).await;
-        let begun = Instant::now();
+        let started = Instant::now();
         for number in 0..5 {
             let run = start(&engine, "umbrella", testkit::TRANSFORM, &number.to_string()).await;
-            succeeds(&engine, &run).await;
+            wait_until_succeeded(&engine, &run).await;
         }
-        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}, selects: {selects}", begun.elapsed());
-        assert_eq!(ended(&engine, &slow).await, 0, "the first tenant's calls still last");
+        assert!(started.elapsed() < Duration::from_secs(15), "{:?}, selects: {selects}", started.elapsed());
+        assert_eq!(count_ended(&engine, &slow).await, 0, "the first tenant's calls still last");
         shutdown.cancel();
         working.await.unwrap();
     }
@@ -91,22 +92,121 @@ async fn slow_calls_of_one_tenant_delay_no_other() {
 
 /// The backlog is larger than what a worker receives at once, and slots become free all the time.
 #[tokio::test(start_paused = true)]
-async fn a_backlog_of_one_tenant_delays_no_other() {
+async fn backlog_of_one_tenant_delays_no_other() {
     let engine = engine(true, Duration::from_secs(2));
     for number in 0..400 {
         start(&engine, "acme", SLOW, &number.to_string()).await;
     }
     let run = start(&engine, "umbrella", testkit::TRANSFORM, "1").await;
-    let (begun, (shutdown, working)) =
+    let (started, (shutdown, working)) =
         (Instant::now(), support::start_worker(&engine, WorkerSettings::default()));
-    succeeds(&engine, &run).await;
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    wait_until_succeeded(&engine, &run).await;
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     shutdown.cancel();
     working.await.unwrap();
 }
 
+/// Each resumed run goes on with a call that lasts for minutes.
 #[tokio::test(start_paused = true)]
-async fn a_lone_tenant_uses_every_slot() {
+async fn resumed_runs_of_one_tenant_delay_no_other() {
+    for selects in [true, false] {
+        let engine = engine(selects, Duration::from_mins(5));
+        let mut slow = Vec::new();
+        for number in 0..24 {
+            slow.push(start(&engine, "acme", SLOW, &number.to_string()).await);
+        }
+        let mut others = Vec::new();
+        for number in 0..3 {
+            others.push(start(&engine, "umbrella", SLOW, &number.to_string()).await);
+        }
+        let last = start(&engine, "umbrella", testkit::TRANSFORM, "last").await;
+        empty(&engine, QueueName::Steps).await;
+        let settings = WorkerSettings { drain: Duration::ZERO, ..WorkerSettings::default() };
+        let (shutdown, working) = support::start_worker(&engine, settings);
+        resume(&engine, &slow).await;
+        sleep(Duration::from_secs(30)).await;
+        let started = Instant::now();
+        // Two calls that last as long, and then a quick one.
+        resume(&engine, &others[..2]).await;
+        sleep(Duration::from_secs(10)).await;
+        resume(&engine, std::slice::from_ref(&last)).await;
+        wait_until_succeeded(&engine, &last).await;
+        assert!(started.elapsed() < Duration::from_secs(30), "{:?}, selects: {selects}", started.elapsed());
+        for run in &others[..2] {
+            assert_eq!(testkit::status(&engine, run).await, RunStatus::Running, "selects: {selects}");
+        }
+        assert_eq!(count_ended(&engine, &slow).await, 0, "the first tenant's calls still last");
+        shutdown.cancel();
+        working.await.unwrap();
+    }
+}
+
+async fn empty(engine: &Engine<TestStore>, queue: QueueName) {
+    let store = engine.store();
+    loop {
+        let batch = store.receive(queue, 10, Millis::mins(1), Duration::ZERO).await.unwrap();
+        if batch.is_empty() {
+            return;
+        }
+        for delivery in batch {
+            store.delete(&delivery.handle).await.unwrap();
+        }
+    }
+}
+
+/// Sends the message of a person's decision.
+async fn resume(engine: &Engine<TestStore>, runs: &[RunKey]) {
+    for run in runs {
+        let (run, queue, delay) = (run.clone(), QueueName::Decisions, Millis(0));
+        engine.store().send(&Outgoing { run, queue, job: Job::Advance, delay }).await.unwrap();
+    }
+}
+
+/// The log hangs, so no evidence is built. Then it answers again.
+#[tokio::test(start_paused = true)]
+async fn slow_evidence_delays_no_step() {
+    for selects in [true, false] {
+        let hangs = Arc::new(AtomicBool::new(true));
+        let is_hanging = Arc::clone(&hangs);
+        let builder = testkit::engine().standard_tools().signed().clock(TestClock::runtime());
+        let faults = Faults::new(move |call| match call.name {
+            "archive.append_log" if is_hanging.load(Ordering::Relaxed) => Fault::Hang,
+            "queue.receive_except" if !selects => Fault::Fail(StoreError::Busy { doing: "select by tenant" }),
+            _ => Fault::None,
+        });
+        let store = builder.memory();
+        let engine = Arc::new(builder.on(Intercepted::new(store, faults)));
+        let (shutdown, working) = support::start_worker(&engine, WorkerSettings::default());
+        let mut runs = Vec::new();
+        for number in 0..60 {
+            runs.push(start(&engine, "acme", testkit::TRANSFORM, &number.to_string()).await);
+        }
+        sleep(Duration::from_secs(10)).await;
+        for number in 60..65 {
+            let (started, run) =
+                (Instant::now(), start(&engine, "acme", testkit::TRANSFORM, &number.to_string()).await);
+            wait_until_succeeded(&engine, &run).await;
+            assert!(
+                started.elapsed() < Duration::from_secs(3),
+                "{:?}, selects: {selects}",
+                started.elapsed()
+            );
+            runs.push(run);
+        }
+        hangs.store(false, Ordering::Relaxed);
+        // Calls that hang are given up after ten minutes.
+        sleep(Duration::from_mins(15)).await;
+        for run in &runs {
+            assert!(engine.store().evidence(run).await.unwrap().is_some(), "{run}, selects: {selects}");
+        }
+        assert_eq!(testkit::dead_letters(&**engine.store()).await, Vec::<Job>::new());
+        shutdown.cancel();
+        working.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lone_tenant_uses_every_slot() {
     for selects in [true, false] {
         let engine = engine(selects, Duration::from_mins(1));
         let mut runs = Vec::new();
@@ -115,12 +215,16 @@ async fn a_lone_tenant_uses_every_slot() {
         }
         let settings = WorkerSettings { concurrency: Concurrency::for_steps(4), ..WorkerSettings::default() };
         let (shutdown, working) = support::start_worker(&engine, settings);
-        let begun = Instant::now();
+        let started = Instant::now();
         for run in &runs {
-            succeeds(&engine, run).await;
+            wait_until_succeeded(&engine, run).await;
         }
         // Ten rounds of four runs. A message that was put back is invisible for two seconds.
-        assert!(begun.elapsed() < Duration::from_secs(10 * 63), "{:?}, selects: {selects}", begun.elapsed());
+        assert!(
+            started.elapsed() < Duration::from_secs(10 * 63),
+            "{:?}, selects: {selects}",
+            started.elapsed()
+        );
         assert_eq!(testkit::dead_letters(&**engine.store()).await, Vec::<Job>::new());
         shutdown.cancel();
         working.await.unwrap();
@@ -128,12 +232,12 @@ async fn a_lone_tenant_uses_every_slot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_put_back_is_not_a_failure() {
+async fn message_that_is_put_back_is_not_a_failure() {
     let engine = engine(false, Duration::from_mins(9));
     for number in 0..20 {
         start(&engine, "acme", SLOW, &number.to_string()).await;
     }
-    assert!(!support::work(&engine, Duration::from_mins(8)).await, "the calls still last");
+    assert!(!support::run_worker(&engine, Duration::from_mins(8)).await, "the calls still last");
     assert_eq!(testkit::dead_letters(&**engine.store()).await, Vec::<Job>::new());
     sleep(Duration::from_mins(1)).await;
     let mut left = 0;

@@ -27,7 +27,7 @@ impl<S: Store> AdmissionService<'_, S> {
     ) -> Result<AdmitResult, EngineError> {
         json::check(&request.input).map_err(super::request::invalid_input)?;
         if request.by.cause == Cause::User && PersonId::new(&request.by.id).is_err() {
-            return Err(EngineError::NotAPerson { id: request.by.id.clone() });
+            return Err(EngineError::InvalidUserName { id: request.by.id.clone() });
         }
         let (input, fingerprint) = self.core.put_payload(&request.tenant, &request.input).await?;
         self.core.put_plan(&request.tenant, &request.plan).await?;
@@ -40,7 +40,7 @@ impl<S: Store> AdmissionService<'_, S> {
         for _ in 0..ROUNDS_MAX {
             let hold = match self.key_status(&run, key, waits).await? {
                 KeyStatus::Free(hold) => hold,
-                KeyStatus::LeasedStep(conflict) => {
+                KeyStatus::Held(conflict) => {
                     // An idempotency key names its run for ever, also when another run holds the concurrency key now.
                     let first = self.core.retry_busy(|store| store.load(&run)).await?;
                     let Some(first) = first else { return Ok(AdmitResult::Conflict(conflict)) };
@@ -48,12 +48,16 @@ impl<S: Store> AdmissionService<'_, S> {
                 }
             };
             let command = command(request, fingerprint, trace::parent_of(&run));
-            let decision = admit(command, &request.plan, self.core.stamp(request.by.clone()));
+            let decision = admit(command, &request.plan, self.core.context(request.by.clone()));
             let op = decision.record.op.clone();
             let admission = Admission { decision, input: input.clone(), hold };
             if self.core.retry_busy(|store| store.admit(admission.clone())).await? == Write::Committed {
-                journal::created(&run, &request.plan.workflow);
-                return Ok(AdmitResult::Started(StartResult { run, new: true, outcome: StartOutcome::Own }));
+                journal::log_created(&run, &request.plan.workflow);
+                return Ok(AdmitResult::Started(StartResult {
+                    run,
+                    new: true,
+                    outcome: StartOutcome::OwnRun,
+                }));
             }
             // If no run has this key, another run took the concurrency key in between.
             if let Some(first) = self.core.retry_busy(|store| store.load(&run)).await? {
@@ -61,7 +65,7 @@ impl<S: Store> AdmissionService<'_, S> {
                 // The first attempt of this write may have committed while its reply was lost.
                 let new = first.op == op;
                 if new {
-                    journal::created(&run, &request.plan.workflow);
+                    journal::log_created(&run, &request.plan.workflow);
                     Box::pin(self.core.send_again(&admission.decision)).await;
                 }
                 return Ok(AdmitResult::Started(StartResult { new, ..started }));
@@ -99,5 +103,5 @@ fn started_before(
     if !same {
         return Err(Refusal::KeyConflict { run }.into());
     }
-    Ok(StartResult { run, new: false, outcome: StartOutcome::Own })
+    Ok(StartResult { run, new: false, outcome: StartOutcome::OwnRun })
 }

@@ -15,7 +15,7 @@ use domain::{
     ConcurrencyKey, InboxEntry, InboxStatus, Millis, OnConflict, Plan, Refusal, RunKey, TenantId, Timestamp,
 };
 use serde_json::Value;
-use store::{Hold, Holder, Store, StoreError, Waiter};
+use store::{Holder, KeyAcquisition, Store, StoreError, Waiter};
 
 use crate::admission::AdmissionService;
 use crate::error::{EngineError, error_chain};
@@ -30,8 +30,8 @@ const REPAIRS_MAX: u32 = 100;
 /// Whether a run may take its concurrency key.
 pub(super) enum KeyStatus {
     /// It may, with this condition; `None` if the workflow has no key.
-    Free(Option<Hold>),
-    LeasedStep(KeyConflict),
+    Free(Option<KeyAcquisition>),
+    Held(KeyConflict),
 }
 
 /// A key that cannot be taken now.
@@ -71,13 +71,13 @@ impl<S: Store> AdmissionService<'_, S> {
         let Some(key) = key else { return Ok(KeyStatus::Free(None)) };
         let holder = self.core.retry_busy(|store| store.holder(&run.tenant, &key)).await?;
         let Some(holder) = holder else {
-            return Ok(KeyStatus::Free(Some(Hold { concurrency_key: key, after: None })));
+            return Ok(KeyStatus::Free(Some(KeyAcquisition { concurrency_key: key, previous_holder: None })));
         };
-        let holding = RunKey { tenant: run.tenant.clone(), run: holder.run.clone() };
-        if self.is_active(&holding).await? {
-            return Ok(KeyStatus::LeasedStep(KeyConflict { by: holding, key }));
+        let holder_run = RunKey { tenant: run.tenant.clone(), run: holder.run.clone() };
+        if self.is_active(&holder_run).await? {
+            return Ok(KeyStatus::Held(KeyConflict { by: holder_run, key }));
         }
-        let hold = Hold { concurrency_key: key, after: Some(holder.run.clone()) };
+        let hold = KeyAcquisition { concurrency_key: key, previous_holder: Some(holder.run.clone()) };
         let Some(since) = waiting_since else { return Ok(KeyStatus::Free(Some(hold))) };
         let head = self.first_waiter(&run.tenant, &key, holder).await?;
         // A duplicate of a waiting request is later than the request itself, and must not wait for it.
@@ -85,7 +85,7 @@ impl<S: Store> AdmissionService<'_, S> {
         match head.filter(is_earlier) {
             Some(head) => {
                 let by = RunKey { tenant: run.tenant.clone(), run: head.run };
-                Ok(KeyStatus::LeasedStep(KeyConflict { by, key }))
+                Ok(KeyStatus::Held(KeyConflict { by, key }))
             }
             None => Ok(KeyStatus::Free(Some(hold))),
         }
@@ -101,7 +101,7 @@ impl<S: Store> AdmissionService<'_, S> {
         };
         match self.core.retry_busy(read).await {
             // The run still does not exist, so it never will, and nothing waits for it.
-            Err(StoreError::Busy { doing: of }) if of == doing => Ok(false),
+            Err(StoreError::Busy { doing: operation }) if operation == doing => Ok(false),
             active => Ok(active?),
         }
     }
@@ -194,8 +194,8 @@ impl<S: Store> AdmissionService<'_, S> {
         if rule != OnConflict::Join {
             return Ok(rule);
         }
-        let holding = self.core.retry_busy(|store| store.load(by)).await?;
-        let same = holding.is_some_and(|run| run.workflow == plan.workflow);
+        let holder = self.core.retry_busy(|store| store.load(by)).await?;
+        let same = holder.is_some_and(|run| run.workflow == plan.workflow);
         Ok(if same { OnConflict::Join } else { OnConflict::Queue })
     }
 }
@@ -208,17 +208,17 @@ mod tests {
     use crate::admission::start::tests::{engine, request};
 
     #[tokio::test(start_paused = true)]
-    async fn a_holder_that_is_not_visible_yet_is_read_again() {
-        let elsewhere = engine().admission().start(request()).await.unwrap().run;
+    async fn holder_that_is_not_visible_yet_is_read_again() {
+        let expected = engine().admission().start(request()).await.unwrap().run;
         let engine = engine();
         let starts = async {
             tokio::time::sleep(Duration::from_millis(300)).await;
             engine.admission().start(request()).await.unwrap().run
         };
-        let (active, run) = tokio::join!(engine.admission().is_active(&elsewhere), starts);
-        assert_eq!((active.unwrap(), run), (true, elsewhere.clone()));
+        let (active, run) = tokio::join!(engine.admission().is_active(&expected), starts);
+        assert_eq!((active.unwrap(), run), (true, expected.clone()));
 
-        let never = RunKey { tenant: "umbrella".parse().unwrap(), ..elsewhere };
+        let never = RunKey { tenant: "umbrella".parse().unwrap(), ..expected };
         assert!(!engine.admission().is_active(&never).await.unwrap());
     }
 }

@@ -10,14 +10,14 @@ use domain::{
     RunKey, Source, StartRequest, TenantId, json,
 };
 use serde_json::Value;
-use store::{Accepted, Reopen, Store};
+use store::{Reopen, Store, StoredEntry};
 
 use crate::admission::AdmissionService;
 use crate::core::journal;
 use crate::error::EngineError;
 
 /// How long the message that is sent before the entry is delayed: longer than the sender of an event may be cut off.
-const SENT_AHEAD: Millis = Millis::secs(10);
+const SENT_AHEAD_DELAY: Millis = Millis::secs(10);
 
 /// An authenticated event.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +64,7 @@ impl<S: Store> AdmissionService<'_, S> {
     /// message goes out before the entry is stored, so that a process that dies in between loses nothing. If nothing was
     /// stored, the message finds no entry.
     pub async fn accept_without_retry(self, event: InboundEvent) -> Result<AcceptResult, EngineError> {
-        self.announce_entry(&InboxEntry::run_of(&event.tenant, &event.key), SENT_AHEAD).await?;
+        self.announce_entry(&InboxEntry::run_of(&event.tenant, &event.key), SENT_AHEAD_DELAY).await?;
         self.accept(event).await
     }
 
@@ -82,7 +82,7 @@ impl<S: Store> AdmissionService<'_, S> {
         self.announce_entry(run, Millis(0)).await?;
         let due_at = entry.due_again(self.core.now());
         self.core.retry_busy(|store| store.postpone_entry(run, due_at)).await?;
-        journal::entry_resent(run, entry.source);
+        journal::log_entry_resent(run, entry.source);
         Ok(true)
     }
 
@@ -110,14 +110,14 @@ impl<S: Store> AdmissionService<'_, S> {
             status,
         };
         match self.core.retry_busy(|store| store.accept(entry.clone())).await? {
-            Accepted::New => Ok(AcceptResult { run: entry.run, new: true, status: entry.status }),
-            Accepted::Duplicate(first) if entry.conflicts_with(&first) => {
+            StoredEntry::New => Ok(AcceptResult { run: entry.run, new: true, status: entry.status }),
+            StoredEntry::Duplicate(first) if entry.conflicts_with(&first) => {
                 Err(Refusal::KeyConflict { run: first.run }.into())
             }
-            Accepted::Duplicate(first) => {
+            StoredEntry::Duplicate(first) => {
                 // An own write whose reply was lost, and a scheduled time that two sweeps process, are no duplicates.
                 let is_duplicate = *first != entry && first.source != Source::Schedule;
-                let (accepted, reopened) = self.duplicate(*first).await?;
+                let (accepted, reopened) = self.handle_duplicate(*first).await?;
                 if is_duplicate && !reopened {
                     journal::log_duplicate(&accepted.run, entry.source.as_str());
                 }
@@ -128,7 +128,7 @@ impl<S: Store> AdmissionService<'_, S> {
 
     /// The result of a duplicate, and whether its entry was reopened. An entry that started no run is processed again, a
     /// few times.
-    async fn duplicate(self, first: InboxEntry) -> Result<(AcceptResult, bool), EngineError> {
+    async fn handle_duplicate(self, first: InboxEntry) -> Result<(AcceptResult, bool), EngineError> {
         let InboxEntry { run, status, .. } = &first;
         let Some(tries) = first.next_try(self.core.now()) else {
             return Ok((AcceptResult { run: first.run, new: false, status: first.status }, false));

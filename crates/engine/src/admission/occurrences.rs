@@ -21,9 +21,9 @@ pub(crate) struct Occurrences<'s> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Back,
-    Ahead,
+enum Direction {
+    Backward,
+    Forward,
 }
 
 impl<'s> Occurrences<'s> {
@@ -35,36 +35,36 @@ impl<'s> Occurrences<'s> {
 
     /// The first time after `now`.
     pub(crate) fn after(&self, now: Timestamp) -> Option<Timestamp> {
-        self.find(now, Way::Ahead)
+        self.find(now, Direction::Forward)
     }
 
-    /// The last time until `now`.
-    pub(crate) fn until(&self, now: Timestamp) -> Option<Timestamp> {
-        self.find(now, Way::Back)
+    /// The last time at or before `now`.
+    pub(crate) fn at_or_before(&self, now: Timestamp) -> Option<Timestamp> {
+        self.find(now, Direction::Backward)
     }
 
     /// `at` in the schedule's time zone, for people.
     pub(crate) fn local(&self, at: Timestamp) -> Option<String> {
-        Some(moment(at)?.to_zoned(self.zone.clone()).to_string())
+        Some(to_jiff(at)?.to_zoned(self.zone.clone()).to_string())
     }
 
-    fn find(&self, now: Timestamp, way: Way) -> Option<Timestamp> {
-        let today = self.zone.to_datetime(moment(now)?).date();
-        let day = |days: i64| match way {
-            Way::Ahead => today.checked_add(days.days()).ok(),
-            Way::Back => today.checked_sub(days.days()).ok(),
+    fn find(&self, now: Timestamp, direction: Direction) -> Option<Timestamp> {
+        let today = self.zone.to_datetime(to_jiff(now)?).date();
+        let day = |days: i64| match direction {
+            Direction::Forward => today.checked_add(days.days()).ok(),
+            Direction::Backward => today.checked_sub(days.days()).ok(),
         };
-        let fits = |occurrence: &Timestamp| (way == Way::Ahead) == (*occurrence > now);
+        let is_in_range = |occurrence: &Timestamp| (direction == Direction::Forward) == (*occurrence > now);
         // A shifted time may fall on the neighbouring day, so one more day is searched on both sides.
         let mut days = (-1..).map_while(day).take(DAYS_MAX);
-        let of = |day| self.of_day(day).into_iter().filter(fits);
+        let on_day = |day| self.on_day(day).into_iter().filter(is_in_range);
         let found: Vec<Timestamp> =
-            days.by_ref().map(|day| of(day).collect()).find(|day: &Vec<_>| !day.is_empty())?;
-        let all = found.into_iter().chain(days.next().into_iter().flat_map(of));
-        if way == Way::Ahead { all.min() } else { all.max() }
+            days.by_ref().map(|day| on_day(day).collect()).find(|day: &Vec<_>| !day.is_empty())?;
+        let all = found.into_iter().chain(days.next().into_iter().flat_map(on_day));
+        if direction == Direction::Forward { all.min() } else { all.max() }
     }
 
-    fn of_day(&self, day: civil::Date) -> Vec<Timestamp> {
+    fn on_day(&self, day: civil::Date) -> Vec<Timestamp> {
         let date = Date {
             month: day.month().unsigned_abs(),
             day: day.day().unsigned_abs(),
@@ -74,25 +74,25 @@ impl<'s> Occurrences<'s> {
             return Vec::new();
         }
         let at = |(hour, minute): (u8, u8)| day.at(hour.cast_signed(), minute.cast_signed(), 0, 0);
-        self.cron.times().flat_map(|time| self.moments(at(time))).collect()
+        self.cron.times().flat_map(|time| self.timestamps(at(time))).collect()
     }
 
-    fn moments(&self, minute: civil::DateTime) -> Vec<Timestamp> {
-        let moments = self.zone.to_ambiguous_timestamp(minute);
-        let twice = matches!(moments.offset(), AmbiguousOffset::Fold { .. }) && self.cron.is_hourly();
-        let second = twice.then(|| moments.later().ok()).flatten();
-        let all = moments.compatible().ok().into_iter().chain(second);
-        all.map(|moment| Timestamp(moment.as_millisecond())).collect()
+    fn timestamps(&self, minute: civil::DateTime) -> Vec<Timestamp> {
+        let candidates = self.zone.to_ambiguous_timestamp(minute);
+        let twice = matches!(candidates.offset(), AmbiguousOffset::Fold { .. }) && self.cron.is_hourly();
+        let second = twice.then(|| candidates.later().ok()).flatten();
+        let all = candidates.compatible().ok().into_iter().chain(second);
+        all.map(|time| Timestamp(time.as_millisecond())).collect()
     }
 }
 
-fn moment(at: Timestamp) -> Option<jiff::Timestamp> {
+fn to_jiff(at: Timestamp) -> Option<jiff::Timestamp> {
     jiff::Timestamp::from_millisecond(at.0).ok()
 }
 
 /// A time as the entry's key and input name it.
 pub(crate) fn name(occurrence: Timestamp) -> Option<String> {
-    Some(moment(occurrence)?.strftime("%Y-%m-%dT%H:%MZ").to_string())
+    Some(to_jiff(occurrence)?.strftime("%Y-%m-%dT%H:%MZ").to_string())
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_at_the_time_of_its_place() {
+    fn occurrence_is_in_the_time_zone_of_its_schedule() {
         let occurrences = next("30 9 * * mon-fri", "America/New_York", "2026-01-02T00:00:00Z", 3);
         assert_eq!(occurrences, ["2026-01-02T14:30Z", "2026-01-05T14:30Z", "2026-01-06T14:30Z"]);
         assert_eq!(next("30 9 * * *", "Asia/Kolkata", "2026-07-01T00:00:00Z", 1), ["2026-07-01T04:00Z"]);
@@ -152,7 +152,7 @@ mod tests {
     fn the_last_time_is_found_however_long_ago() {
         let yearly = schedule("0 0 29 2 *", "UTC");
         let occurrences = Occurrences::of(&yearly).unwrap();
-        let last = |now| occurrences.until(at(now)).and_then(name).unwrap();
+        let last = |now| occurrences.at_or_before(at(now)).and_then(name).unwrap();
         assert_eq!(last("2027-06-01T00:00:00Z"), "2024-02-29T00:00Z");
         assert_eq!(last("2024-02-29T00:00:00Z"), "2024-02-29T00:00Z");
         assert_eq!(
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_after_a_slot_has_that_slot_before_it() {
+    fn occurrence_precedes_the_next_one() {
         for cron in ["*/7 * * * *", "30 2 * * *", "0 */6 1,15 * sun", "59 23 31 * *"] {
             for zone in ["Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia", "UTC"] {
                 let schedule = schedule(cron, zone);
@@ -171,8 +171,12 @@ mod tests {
                 for _ in 0..50 {
                     let next = occurrences.after(occurrence).unwrap();
                     assert!(next > occurrence);
-                    assert_eq!(occurrences.until(next), Some(next), "{cron} {zone}");
-                    assert_eq!(occurrences.until(Timestamp(next.0 - 1)), Some(occurrence), "{cron} {zone}");
+                    assert_eq!(occurrences.at_or_before(next), Some(next), "{cron} {zone}");
+                    assert_eq!(
+                        occurrences.at_or_before(Timestamp(next.0 - 1)),
+                        Some(occurrence),
+                        "{cron} {zone}"
+                    );
                     occurrence = next;
                 }
             }

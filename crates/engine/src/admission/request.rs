@@ -41,7 +41,7 @@ pub struct StartResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartOutcome {
     /// The run is the request's own.
-    Own,
+    OwnRun,
     /// The run was started by another request with the same concurrency key.
     Joined,
     /// The run is the request's own, and starts when this run with the same concurrency key ends.

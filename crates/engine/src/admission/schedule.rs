@@ -20,18 +20,18 @@ impl<S: Store> AdmissionService<'_, S> {
     /// Starts the workflows that are due, at most `limit`; returns how many.
     pub(crate) async fn start_due_schedules(self, limit: u32) -> Result<u32, EngineError> {
         let due = self.core.retry_busy(|store| store.due_schedules(self.core.now(), limit)).await?;
-        let mut message_started = 0;
+        let mut started = 0;
         for due in &due {
             let workflow = &due.applied.workflow;
             match self.start_due_schedule(due).await {
-                Ok(()) => message_started += 1,
+                Ok(()) => started += 1,
                 // One unusable schedule must not stop the others.
                 Err(error) => {
                     tracing::error!(event = "schedule_failed", %workflow, error = %error_chain(&error), "scheduled run not started");
                 }
             }
         }
-        Ok(message_started)
+        Ok(started)
     }
 
     async fn start_due_schedule(self, due: &DueSchedule) -> Result<(), EngineError> {
@@ -39,14 +39,14 @@ impl<S: Store> AdmissionService<'_, S> {
         let schedule = applied.triggered_by.as_ref().and_then(|by| by.schedule.as_ref());
         let mut next = None;
         if let Some(schedule) = schedule {
-            let slots = slots(schedule, applied.plan)?;
-            let slot = slots.until(now).map_or(due.at, |last| last.max(due.at));
-            match self.accept(event(applied, schedule, &slots, slot)?).await {
+            let times = occurrences_of(schedule, applied.plan)?;
+            let time = times.at_or_before(now).map_or(due.at, |last| last.max(due.at));
+            match self.accept(event(applied, schedule, &times, time)?).await {
                 // Another version of the schedule has the same time with other content.
                 Ok(_) | Err(EngineError::Refused(Refusal::KeyConflict { .. })) => {}
                 Err(error) => return Err(error),
             }
-            next = slots.after(now);
+            next = times.after(now);
         }
         // A concurrent sweep that was first has set the same time.
         self.core.retry_busy(|store| store.reschedule(due, next)).await?;
@@ -58,10 +58,10 @@ impl<S: Store> AdmissionService<'_, S> {
 pub(super) fn first_occurrence(plan: &Plan, now: Timestamp) -> Result<Option<Timestamp>, EngineError> {
     let schedule = plan.triggered_by.as_ref().and_then(|by| by.schedule.as_ref());
     let Some(schedule) = schedule else { return Ok(None) };
-    Ok(slots(schedule, plan.hash())?.after(now))
+    Ok(occurrences_of(schedule, plan.hash())?.after(now))
 }
 
-fn slots(schedule: &Schedule, plan: Digest) -> Result<Occurrences<'_>, EngineError> {
+fn occurrences_of(schedule: &Schedule, plan: Digest) -> Result<Occurrences<'_>, EngineError> {
     let why = || format!("unknown time zone {:?}", schedule.zone);
     Occurrences::of(schedule).ok_or_else(|| EngineError::BadPlan { plan, why: why() })
 }
@@ -70,11 +70,11 @@ fn slots(schedule: &Schedule, plan: Digest) -> Result<Occurrences<'_>, EngineErr
 fn event(
     applied: &AppliedWorkflow,
     schedule: &Schedule,
-    slots: &Occurrences<'_>,
-    slot: Timestamp,
+    times: &Occurrences<'_>,
+    time: Timestamp,
 ) -> Result<InboundEvent, EngineError> {
     let bad = |why: String| EngineError::BadPlan { plan: applied.plan, why };
-    let name = occurrences::name(slot).ok_or_else(|| bad(format!("{slot} is not a valid time")))?;
+    let name = occurrences::name(time).ok_or_else(|| bad(format!("{time} is not a valid time")))?;
     let key = format!("scheduler:{}:{name}", applied.workflow);
     let key = IdempotencyKey::new(&key).map_err(|error| bad(error.to_string()))?;
     Ok(InboundEvent {
@@ -89,7 +89,7 @@ fn event(
             "schedule": applied.workflow,
             "cron": schedule.cron,
             "scheduled_at": name,
-            "local_time": slots.local(slot),
+            "local_time": times.local(time),
         }),
         start_request: Some(StartRequest {
             plan: applied.plan,

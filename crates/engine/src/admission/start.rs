@@ -131,9 +131,9 @@ impl<S: Store> AdmissionService<'_, S> {
     /// Whether an entry requests this workflow, in any version.
     async fn requests_workflow(self, entry: &InboxEntry, plan: &Plan) -> Result<bool, EngineError> {
         match &entry.start_request {
-            Some(asked) if asked.plan != plan.hash() => {
-                let asked = self.core.plan(&entry.run.tenant, asked.plan).await?;
-                Ok(asked.plan().workflow == plan.workflow)
+            Some(request) if request.plan != plan.hash() => {
+                let requested = self.core.plan(&entry.run.tenant, request.plan).await?;
+                Ok(requested.plan().workflow == plan.workflow)
             }
             _ => Ok(true),
         }
@@ -148,7 +148,7 @@ impl<S: Store> AdmissionService<'_, S> {
         match current {
             // A concurrent duplicate may have joined another run first.
             InboxStatus::Joined { run } => Ok(StartResult::joined(RunKey { run, ..by })),
-            InboxStatus::Started => Ok(StartResult { run, new: false, outcome: StartOutcome::Own }),
+            InboxStatus::Started => Ok(StartResult { run, new: false, outcome: StartOutcome::OwnRun }),
             InboxStatus::Pending | InboxStatus::Unmatched { .. } | InboxStatus::Rejected { .. } => {
                 // It waited under an earlier version of the workflow.
                 let forget_at = self.core.now() + DEDUPE_TTL;
@@ -178,42 +178,42 @@ impl<S: Store> AdmissionService<'_, S> {
         let pending = entry.filter(|entry| entry.status == InboxStatus::Pending);
         let Some(entry) = pending else { return Ok(AdvanceResult::Done) };
         let event = Arc::new(self.core.payload(&run.tenant, &entry.body).await?);
-        let found = match &entry.start_request {
-            Some(asked) => {
-                Match::One(self.core.plan(&run.tenant, asked.plan).await?, asked.applied_by.clone())
+        let workflow = match &entry.start_request {
+            Some(request) => {
+                Match::One(self.core.plan(&run.tenant, request.plan).await?, request.applied_by.clone())
             }
             None => self.matching_workflow(&entry, &event).await?,
         };
-        match found {
+        match workflow {
             Match::One(plan, applied_by) => {
                 let request = request(&entry, &plan, &event, applied_by);
-                let (status, new) = self.start_from(&entry, &request).await?;
+                let (status, new) = self.start_entry(&entry, &request).await?;
                 // An entry that waits for its key stays pending.
                 if status != InboxStatus::Pending {
-                    self.processed(&entry, status).await?;
+                    self.finish_entry(&entry, status).await?;
                     // One that does not take the key may have been the first waiter for it.
                     if !new {
                         self.wake_next(run, &request.plan, &event).await?;
                     }
                 }
             }
-            Match::None => self.processed(&entry, InboxStatus::Unmatched { at: self.core.now() }).await?,
+            Match::None => self.finish_entry(&entry, InboxStatus::Unmatched { at: self.core.now() }).await?,
             Match::Unclear(why) => {
-                self.processed(&entry, InboxStatus::rejected(&why, self.core.now())).await?;
+                self.finish_entry(&entry, InboxStatus::rejected(&why, self.core.now())).await?;
             }
         }
         Ok(AdvanceResult::Done)
     }
 
-    async fn processed(self, entry: &InboxEntry, status: InboxStatus) -> Result<(), EngineError> {
-        journal::entry_processed(&entry.run, entry.source, &status);
+    async fn finish_entry(self, entry: &InboxEntry, status: InboxStatus) -> Result<(), EngineError> {
+        journal::log_entry_processed(&entry.run, entry.source, &status);
         let forget_at = self.core.now() + entry.source.dedupe_ttl();
         self.core.retry_busy(|store| store.set_status(&entry.run, status.clone(), forget_at)).await?;
         Ok(())
     }
 
     /// Starts the run of an entry. Returns the status of the entry, and whether the run is new.
-    async fn start_from(
+    async fn start_entry(
         self,
         entry: &InboxEntry,
         request: &StartRun,
@@ -223,9 +223,11 @@ impl<S: Store> AdmissionService<'_, S> {
                 return Ok((InboxStatus::Started, true));
             }
             Ok(AdmitResult::Started(StartResult { run, .. })) => self.announce_started(run).await?,
-            Ok(AdmitResult::Conflict(conflict)) => self.resolve(entry, request, conflict).await?,
+            Ok(AdmitResult::Conflict(conflict)) => self.resolve_conflict(entry, request, conflict).await?,
             // The run was started before its entry could be updated, and another workflow matches the event by now.
-            Err(EngineError::Refused(Refusal::KeyConflict { run })) if self.is_of(&run, entry).await? => {
+            Err(EngineError::Refused(Refusal::KeyConflict { run }))
+                if self.is_started_by(&run, entry).await? =>
+            {
                 self.announce_started(run).await?
             }
             Err(EngineError::Refused(refusal)) => {
@@ -237,7 +239,7 @@ impl<S: Store> AdmissionService<'_, S> {
     }
 
     /// The status of an entry whose concurrency key is held.
-    async fn resolve(
+    async fn resolve_conflict(
         self,
         entry: &InboxEntry,
         request: &StartRun,
@@ -265,7 +267,7 @@ impl<S: Store> AdmissionService<'_, S> {
     }
 
     /// Whether `entry` started `run`. A run requested by name has one workflow, so no other can match it later.
-    async fn is_of(self, run: &RunKey, entry: &InboxEntry) -> Result<bool, EngineError> {
+    async fn is_started_by(self, run: &RunKey, entry: &InboxEntry) -> Result<bool, EngineError> {
         if entry.start_request.is_some() {
             return Ok(false);
         }
@@ -279,7 +281,7 @@ impl<S: Store> AdmissionService<'_, S> {
         let applied = self.core.retry_busy(|store| store.applied(tenant)).await?;
         let mut unclear = None;
         let mut matching: Option<(Arc<CompiledPlan>, Option<PersonId>)> = None;
-        for applied in applied.iter().filter(|applied| selects(applied, entry)) {
+        for applied in applied.iter().filter(|applied| matches_source(applied, entry)) {
             let plan = self.core.plan(tenant, applied.plan).await?;
             // A tenant may have many workflows: other tasks run in between.
             tokio::task::yield_now().await;
@@ -307,7 +309,7 @@ impl<S: Store> AdmissionService<'_, S> {
 /// The run that an entry starts.
 fn request(entry: &InboxEntry, plan: &CompiledPlan, event: &Value, applied_by: Option<PersonId>) -> StartRun {
     let source = entry.source.as_str();
-    let asked = entry.start_request.clone().unwrap_or_else(|| StartRequest {
+    let start = entry.start_request.clone().unwrap_or_else(|| StartRequest {
         plan: plan.plan().hash(),
         workspace: WorkspaceId::default(),
         trigger_kind: source.to_owned(),
@@ -316,19 +318,19 @@ fn request(entry: &InboxEntry, plan: &CompiledPlan, event: &Value, applied_by: O
     });
     StartRun {
         tenant: entry.run.tenant.clone(),
-        workspace: asked.workspace,
+        workspace: start.workspace,
         plan: plan.plan().clone(),
-        trigger_kind: asked.trigger_kind,
+        trigger_kind: start.trigger_kind,
         key: entry.key.clone(),
         record: entry.record.clone(),
         input: event.clone(),
-        by: asked.by,
-        applied_by: asked.applied_by,
+        by: start.by,
+        applied_by: start.applied_by,
         shaped_by: Participants::default(),
     }
 }
 
-fn selects(applied: &AppliedWorkflow, entry: &InboxEntry) -> bool {
+fn matches_source(applied: &AppliedWorkflow, entry: &InboxEntry) -> bool {
     applied
         .triggered_by
         .as_ref()

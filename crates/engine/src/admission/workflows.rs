@@ -19,9 +19,10 @@ impl<S: Store> TenantHandle<S> {
         self.core.put_plan(&self.tenant, plan).await?;
         // Applying the same version again keeps who applied it first, and when.
         let versions = self.versions(&plan.workflow).await?;
-        let known =
-            versions.into_iter().find(|known| known.version == plan.version && known.plan == plan.hash());
-        let applied = known.unwrap_or_else(|| AppliedWorkflow {
+        let existing = versions
+            .into_iter()
+            .find(|existing| existing.version == plan.version && existing.plan == plan.hash());
+        let applied = existing.unwrap_or_else(|| AppliedWorkflow {
             tenant: self.tenant.clone(),
             workflow: plan.workflow.clone(),
             version: plan.version,

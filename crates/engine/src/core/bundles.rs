@@ -15,15 +15,15 @@ const BUNDLES_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// A compiled policy takes about this many times the bytes of its files.
 const COMPILED_SIZE: usize = 16;
 
-pub(crate) struct Bundles(LruCache<Digest, PolicyBundle>);
+pub(crate) struct BundleCache(LruCache<Digest, PolicyBundle>);
 
-impl Default for Bundles {
+impl Default for BundleCache {
     fn default() -> Self {
         Self(LruCache::new(BUNDLES_BYTES_MAX))
     }
 }
 
-impl Bundles {
+impl BundleCache {
     fn put(&self, bundle: PolicyBundle) {
         let bytes = bundle.files().values().map(String::len).sum::<usize>() * COMPILED_SIZE;
         self.0.put(bundle.hash(), bundle, bytes);

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_longest_is_dropped() {
+    fn least_recently_used_entry_is_evicted() {
         let cache = LruCache::new(30);
         for key in ["a", "b", "c"] {
             cache.put(key, key, 10);

@@ -4,12 +4,13 @@ use std::iter;
 use std::time::Duration;
 
 use domain::{
-    Approval, Command, Decision, Draft, InboxEntry, Initiator, Job, Live, OpId, Outgoing, RunKey, RunRecord,
+    Approval, Command, Decision, Draft, InboxEntry, Initiator, Job, OpId, Outgoing, RunKey, RunRecord,
+    StepState,
 };
 use store::{Store, StoreError, Write, jitter};
 
-use crate::core::journal::Move;
-use crate::core::{Core, Loaded};
+use crate::core::journal::Transition;
+use crate::core::{Core, LoadedRun};
 use crate::error::EngineError;
 
 /// How often a decision is made again after a conflict. Each conflict means that another process made progress.
@@ -20,19 +21,19 @@ pub(crate) const ROUNDS_MAX: u32 = 32;
 const TRIES_MAX: u32 = 8;
 
 /// The first delay; each further one is twice as long, up to half a second.
-const TRY_AFTER: Duration = Duration::from_millis(20);
-const TRY_AFTER_MAX: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(20);
+const RETRY_DELAY_MAX: Duration = Duration::from_millis(500);
 
 /// The result of a commit.
-pub(crate) enum Committed {
+pub(crate) enum CommitResult {
     /// It was written. This is the run now.
-    Yes(Loaded),
+    Committed(LoadedRun),
     /// Another process wrote first. This is the run now.
-    Overtaken(Loaded),
+    Superseded(LoadedRun),
 }
 
 impl<S: Store> Core<S> {
-    pub(crate) async fn load(&self, run: &RunKey) -> Result<Loaded, EngineError> {
+    pub(crate) async fn load(&self, run: &RunKey) -> Result<LoadedRun, EngineError> {
         let record = self.record(run).await?;
         self.with_plan(record).await
     }
@@ -43,7 +44,7 @@ impl<S: Store> Core<S> {
     }
 
     /// Why `run` does not exist: nothing was to start it, or its inbox entry has not.
-    pub(crate) async fn no_run(&self, run: RunKey) -> EngineError {
+    pub(crate) async fn missing_run_error(&self, run: RunKey) -> EngineError {
         match self.retry_busy(|store| store.entry(&run)).await {
             Ok(Some(InboxEntry { status, .. })) => EngineError::NotStarted { run, status },
             Ok(None) => EngineError::NoRun { run },
@@ -52,29 +53,33 @@ impl<S: Store> Core<S> {
     }
 
     /// A draft of the loaded run.
-    pub(crate) fn draft<'p>(&self, loaded: &'p Loaded, by: &Initiator) -> Draft<'p> {
-        Draft::new(loaded.record.clone(), loaded.plan.plan(), self.stamp(by.clone()))
+    pub(crate) fn draft<'p>(&self, loaded: &'p LoadedRun, by: &Initiator) -> Draft<'p> {
+        Draft::new(loaded.record.clone(), loaded.plan.plan(), self.context(by.clone()))
             .with_approval(loaded.approval.clone())
     }
 
     /// Commits `decision`, which was made from `loaded`.
-    pub(crate) async fn commit(&self, loaded: &Loaded, decision: Decision) -> Result<Committed, EngineError> {
+    pub(crate) async fn commit(
+        &self,
+        loaded: &LoadedRun,
+        decision: Decision,
+    ) -> Result<CommitResult, EngineError> {
         let mut delays = delays(decision.record.op.clone());
         loop {
             match self.store.commit(decision.clone()).await {
                 Ok(Write::Committed) => {
-                    Move::of(&loaded.record, &decision).log();
-                    return Ok(Committed::Yes(loaded.after(decision)));
+                    Transition::of(&loaded.record, &decision).log();
+                    return Ok(CommitResult::Committed(loaded.after_commit(decision)));
                 }
                 Ok(Write::Superseded) => return self.reload_after_conflict(loaded, &decision).await,
                 Err(StoreError::Unknown { doing }) => {
                     // The reply was lost. If the write did not land it is sent again: it is conditional on the
                     // version it was decided from, so it cannot land twice.
                     match self.reload_after_conflict(loaded, &decision).await? {
-                        Committed::Overtaken(now) if Some(now.record.version) == decision.replaces => {
+                        CommitResult::Superseded(now) if Some(now.record.version) == decision.replaces => {
                             wait(&mut delays, StoreError::Unknown { doing }).await?;
                         }
-                        settled => return Ok(settled),
+                        result => return Ok(result),
                     }
                 }
                 Err(busy @ StoreError::Busy { .. }) => wait(&mut delays, busy).await?,
@@ -87,25 +92,26 @@ impl<S: Store> Core<S> {
     /// own write.
     async fn reload_after_conflict(
         &self,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         decision: &Decision,
-    ) -> Result<Committed, EngineError> {
+    ) -> Result<CommitResult, EngineError> {
         let record = self.record(&decision.record.key).await?;
         let now = self.with_approval(record, loaded.plan.clone()).await?;
-        if !is_ours(&now.record, &decision.record.op) {
-            return Ok(Committed::Overtaken(now));
+        if !is_own_write(&now.record, &decision.record.op) {
+            return Ok(CommitResult::Superseded(now));
         }
-        Move::of(&loaded.record, decision).log();
+        Transition::of(&loaded.record, decision).log();
         Box::pin(self.send_again(decision)).await;
-        Ok(Committed::Yes(now))
+        Ok(CommitResult::Committed(now))
     }
 
     /// Sends the run's messages again after a commit whose reply was lost: the store stopped before it sent them. A
     /// message too many is harmless; a missing one would be found by the sweep, minutes later. Jobs of other kinds
     /// are stored with the commit.
     pub(crate) async fn send_again(&self, decision: &Decision) {
-        let left = |message: &&Outgoing| matches!(message.job, Job::Advance | Job::BuildEvidence);
-        for message in decision.outgoing.iter().filter(left) {
+        let is_sent_after_commit =
+            |message: &&Outgoing| matches!(message.job, Job::Advance | Job::BuildEvidence);
+        for message in decision.outgoing.iter().filter(is_sent_after_commit) {
             if let Err(error) = self.store.send(message).await {
                 tracing::warn!(event = "message_not_sent", run = %message.run, %error, "message not sent; the sweep sends it");
             }
@@ -115,15 +121,15 @@ impl<S: Store> Core<S> {
     /// Repeats a request while the store is busy.
     pub(crate) async fn retry_busy<'s, T, F>(
         &'s self,
-        mut ask: impl FnMut(&'s S) -> F,
+        mut request: impl FnMut(&'s S) -> F,
     ) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, StoreError>>,
     {
         // Seeds the jitter with a new operation id, so that callers do not retry in lockstep.
-        let mut delays = iter::once_with(|| self.ops.next()).flat_map(delays);
+        let mut delays = iter::once_with(|| self.operation_ids.next()).flat_map(delays);
         loop {
-            match ask(&self.store).await {
+            match request(&self.store).await {
                 Err(error @ (StoreError::Busy { .. } | StoreError::Unknown { .. })) => {
                     wait(&mut delays, error).await?;
                 }
@@ -148,32 +154,33 @@ impl<S: Store> Core<S> {
                 return Ok(answer);
             }
             match self.commit(&loaded, decision).await? {
-                Committed::Yes(_) => return Ok(answer),
-                Committed::Overtaken(now) => loaded = now,
+                CommitResult::Committed(_) => return Ok(answer),
+                CommitResult::Superseded(now) => loaded = now,
             }
         }
         Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
     }
 }
 
-impl Loaded {
-    fn after(&self, decision: Decision) -> Self {
-        let named = |approval: &Approval| Some(&approval.id) == decision.record.live.approval();
-        let approval = decision.approvals.iter().chain(&self.approval).find(|a| named(a)).cloned();
+impl LoadedRun {
+    fn after_commit(&self, decision: Decision) -> Self {
+        let is_current = |approval: &Approval| Some(&approval.id) == decision.record.step_state.approval();
+        let approval =
+            decision.approvals.iter().chain(&self.approval).find(|approval| is_current(approval)).cloned();
         Self { record: decision.record, plan: self.plan.clone(), approval }
     }
 }
 
 /// An own write is recognised by the operation id on the record, or on the lease it granted if others have written
 /// since.
-fn is_ours(record: &RunRecord, op: &OpId) -> bool {
-    record.op == *op || matches!(&record.live, Live::Running(lease) if lease.op == *op)
+fn is_own_write(record: &RunRecord, op: &OpId) -> bool {
+    record.op == *op || matches!(&record.step_state, StepState::Running(lease) if lease.op == *op)
 }
 
 /// The delays between retries of `op`, with jitter by its id.
 fn delays(op: OpId) -> impl Iterator<Item = Duration> + Send {
     (0..TRIES_MAX).map(move |n| {
-        let delay = (TRY_AFTER * 2_u32.saturating_pow(n)).min(TRY_AFTER_MAX);
+        let delay = (RETRY_DELAY * 2_u32.saturating_pow(n)).min(RETRY_DELAY_MAX);
         jitter::around(delay, op.as_str(), n)
     })
 }
@@ -203,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_gives_up_well_inside_a_lease() {
+    fn retries_end_well_within_a_lease() {
         for n in 0..100 {
             let op = format!("worker.{n}").parse().unwrap();
             assert!(delays(op).sum::<Duration>() < Duration::from_secs(4));

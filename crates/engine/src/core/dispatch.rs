@@ -31,10 +31,10 @@ pub struct DispatchState {
 }
 
 impl DispatchState {
-    fn of(fleet: Option<Fleet>, settled: Option<Tenant>) -> Self {
+    fn of(fleet: Option<Fleet>, tenant: Option<Tenant>) -> Self {
         Self {
             fleet: fleet.and_then(|fleet| fleet.stopped),
-            tenant: settled.and_then(|settled| settled.stopped),
+            tenant: tenant.and_then(|tenant| tenant.stopped),
         }
     }
 
@@ -43,7 +43,7 @@ impl DispatchState {
     }
 
     /// The stop that applies to `run`, and whether it is the fleet's; `None` if work may start.
-    pub fn forbids(&self, run: &RunRecord) -> Option<(bool, &DispatchStop)> {
+    pub fn stop_for(&self, run: &RunRecord) -> Option<(bool, &DispatchStop)> {
         let fleet = self.fleet.iter().map(|stopped| (true, stopped));
         let tenant = self.tenant.iter().map(|stopped| (false, stopped));
         fleet.chain(tenant).find(|(_, stopped)| !stopped.allows(run))
@@ -51,7 +51,7 @@ impl DispatchState {
 }
 
 /// When dispatch was found running: for the fleet, which all tenants share, and for each tenant. A stop is never cached:
-/// starting dispatch announces the waiting runs, and a stale answer must not turn them away.
+/// starting dispatch enqueues the waiting runs, and a stale answer must not turn them away.
 #[derive(Default)]
 pub(crate) struct DispatchCache(Mutex<Cached>);
 
@@ -63,41 +63,45 @@ struct Cached {
 
 /// The settings of a tenant that the verdict on a read needs, without its directory.
 struct CachedTenant {
-    asked: Instant,
+    read_at: Instant,
     settings: Tenant,
 }
 
-fn is_fresh(asked: &Instant) -> bool {
-    asked.elapsed() < CACHED_FOR.std()
+fn is_fresh(read_at: &Instant) -> bool {
+    read_at.elapsed() < CACHED_FOR.std()
 }
 
 impl DispatchCache {
     /// Whether the fleet and `tenant` were found running.
-    fn were_running(&self, tenant: &TenantId) -> (bool, bool) {
-        let found = self.0.lock();
-        let tenant = found.tenants.get(tenant).is_some_and(|tenant| is_fresh(&tenant.asked));
-        (found.fleet.as_ref().is_some_and(is_fresh), tenant)
+    fn cached_as_running(&self, tenant: &TenantId) -> (bool, bool) {
+        let cache = self.0.lock();
+        let tenant = cache.tenants.get(tenant).is_some_and(|tenant| is_fresh(&tenant.read_at));
+        (cache.fleet.as_ref().is_some_and(is_fresh), tenant)
     }
 
     /// The settings of `tenant`, if they were read a moment ago.
     fn settings(&self, tenant: &TenantId) -> Option<Tenant> {
-        let found = self.0.lock();
-        found.tenants.get(tenant).filter(|found| is_fresh(&found.asked)).map(|found| found.settings.clone())
+        let cache = self.0.lock();
+        cache
+            .tenants
+            .get(tenant)
+            .filter(|cached| is_fresh(&cached.read_at))
+            .map(|cached| cached.settings.clone())
     }
 
-    fn set_fleet_running(&self, asked: Instant) {
-        self.0.lock().fleet = Some(asked);
+    fn set_fleet_running(&self, read_at: Instant) {
+        self.0.lock().fleet = Some(read_at);
     }
 
-    fn set_tenant_running(&self, settings: Tenant, asked: Instant) {
-        let mut found = self.0.lock();
-        if found.tenants.len() >= TENANTS_MAX {
-            found.tenants.retain(|_, tenant| is_fresh(&tenant.asked));
+    fn set_tenant_running(&self, settings: Tenant, read_at: Instant) {
+        let mut cache = self.0.lock();
+        if cache.tenants.len() >= TENANTS_MAX {
+            cache.tenants.retain(|_, tenant| is_fresh(&tenant.read_at));
         }
-        if found.tenants.len() >= TENANTS_MAX {
-            found.tenants.clear();
+        if cache.tenants.len() >= TENANTS_MAX {
+            cache.tenants.clear();
         }
-        found.tenants.insert(settings.tenant.clone(), CachedTenant { asked, settings });
+        cache.tenants.insert(settings.tenant.clone(), CachedTenant { read_at, settings });
     }
 
     pub(crate) fn clear(&self) {
@@ -107,41 +111,41 @@ impl DispatchCache {
 
 impl<S: Store> Core<S> {
     pub(crate) async fn dispatch(&self, tenant: &TenantId) -> Result<DispatchState, EngineError> {
-        let (fleet, settled) = tokio::try_join!(
+        let (fleet, stored) = tokio::try_join!(
             biased;
             self.retry_busy(S::fleet),
             self.retry_busy(|store| store.tenant(tenant)),
         )?;
-        Ok(DispatchState::of(fleet, settled))
+        Ok(DispatchState::of(fleet, stored))
     }
 
     /// Whether dispatch runs for `tenant`, by the cached state and an eventually consistent read of the rest.
     async fn is_dispatch_running(&self, tenant: &TenantId) -> Result<bool, EngineError> {
-        let (fleet_runs, tenant_runs) = self.dispatch_cache.were_running(tenant);
+        let (fleet_runs, tenant_runs) = self.dispatch_cache.cached_as_running(tenant);
         if fleet_runs && tenant_runs {
             return Ok(true);
         }
-        let asked = Instant::now();
+        let read_at = Instant::now();
         // The item of the fleet is read by every worker: once for all of its tenants.
-        let (fleet, settled) = if fleet_runs {
-            (None, self.retry_busy(|store| store.eventual_tenant(tenant)).await?)
+        let (fleet, stored) = if fleet_runs {
+            (None, self.retry_busy(|store| store.tenant_eventual(tenant)).await?)
         } else {
-            self.retry_busy(|store| store.eventual(tenant)).await?
+            self.retry_busy(|store| store.settings_eventual(tenant)).await?
         };
         if let Some(format) =
             fleet.as_ref().map(|fleet| fleet.format).filter(|format| *format > RECORD_FORMAT)
         {
-            return Err(EngineError::Outdated { format });
+            return Err(EngineError::UnsupportedRecordFormat { format });
         }
-        let settings = policy_settings(tenant, settled.as_ref());
-        let found = DispatchState::of(fleet, settled);
-        if found.fleet.is_none() && !fleet_runs {
-            self.dispatch_cache.set_fleet_running(asked);
+        let settings = policy_settings(tenant, stored.as_ref());
+        let state = DispatchState::of(fleet, stored);
+        if state.fleet.is_none() && !fleet_runs {
+            self.dispatch_cache.set_fleet_running(read_at);
         }
-        if found.tenant.is_none() {
-            self.dispatch_cache.set_tenant_running(settings, asked);
+        if state.tenant.is_none() {
+            self.dispatch_cache.set_tenant_running(settings, read_at);
         }
-        Ok(!found.is_stopped())
+        Ok(!state.is_stopped())
     }
 
     /// The policy and limits of `tenant`, as they were when the switch was last read. The verdict on a read uses them, so
@@ -150,8 +154,8 @@ impl<S: Store> Core<S> {
         if let Some(settings) = self.dispatch_cache.settings(tenant) {
             return Ok(settings);
         }
-        let settled = self.retry_busy(|store| store.tenant(tenant)).await?;
-        Ok(policy_settings(tenant, settled.as_ref()))
+        let stored = self.retry_busy(|store| store.tenant(tenant)).await?;
+        Ok(policy_settings(tenant, stored.as_ref()))
     }
 
     /// Whether work may start for `run`, by the cached state.
@@ -160,16 +164,16 @@ impl<S: Store> Core<S> {
         if self.is_dispatch_running(tenant).await? {
             return Ok(true);
         }
-        // Dispatch may have been started since, and a start announces each run only once: read consistently.
-        Ok(self.dispatch(tenant).await?.forbids(run).is_none())
+        // Dispatch may have been started since, and a start enqueues each run only once: read consistently.
+        Ok(self.dispatch(tenant).await?.stop_for(run).is_none())
     }
 }
 
 /// The settings that a verdict depends on.
-fn policy_settings(tenant: &TenantId, settled: Option<&Tenant>) -> Tenant {
-    let none = Tenant::new(tenant.clone());
-    match settled {
-        Some(settled) => Tenant { policy: settled.policy, caps: settled.caps.clone(), ..none },
-        None => none,
+fn policy_settings(tenant: &TenantId, stored: Option<&Tenant>) -> Tenant {
+    let defaults = Tenant::new(tenant.clone());
+    match stored {
+        Some(stored) => Tenant { policy: stored.policy, caps: stored.caps.clone(), ..defaults },
+        None => defaults,
     }
 }

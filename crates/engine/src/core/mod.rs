@@ -10,7 +10,7 @@ pub(crate) mod commit;
 pub(crate) mod dispatch;
 pub(crate) mod journal;
 pub(crate) mod notifier;
-mod ops;
+mod operation_ids;
 mod payloads;
 mod plans;
 pub(crate) mod policy_pool;
@@ -19,18 +19,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
 use connectors::ToolRegistry;
-use domain::{Approval, Initiator, Millis, RunRecord, Stamp, Timestamp, WorkerId};
+use domain::{Approval, DecisionContext, Initiator, Millis, RunRecord, Timestamp, WorkerId};
 use evidence::SigningKey;
 use store::Clock;
 use workflow::CompiledPlan;
 
-use bundles::Bundles;
+use bundles::BundleCache;
 use dispatch::DispatchCache;
 use notifier::Notifier;
 use plans::PlanCache;
 use policy_pool::PolicyPool;
 
-pub use ops::Ops;
+pub use operation_ids::OperationIds;
 
 /// The timing of leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub struct EngineParts<S> {
 
 /// A run and its plan, as last read.
 #[derive(Clone)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedRun {
     pub(crate) record: RunRecord,
     pub(crate) plan: Arc<CompiledPlan>,
     /// The approval request that the current step waits for or was approved by.
@@ -94,11 +94,11 @@ pub(crate) struct Core<S> {
     pub(crate) store: Arc<S>,
     pub(crate) tools: ToolRegistry,
     clock: Arc<dyn Clock>,
-    ops: Ops,
+    operation_ids: OperationIds,
     pub(crate) me: WorkerId,
     pub(crate) timing: Timing,
     plans: PlanCache,
-    bundles: Bundles,
+    bundles: BundleCache,
     pub(crate) dispatch_cache: DispatchCache,
     pub(crate) policy_pool: PolicyPool,
     pub(crate) verdicts: Arc<policy::VerdictCache>,
@@ -118,11 +118,11 @@ impl<S> Core<S> {
             newest_audit: AtomicI64::new(0),
             tools,
             clock,
-            ops: Ops::new(&me),
+            operation_ids: OperationIds::new(&me),
             me,
             timing,
             plans: PlanCache::default(),
-            bundles: Bundles::default(),
+            bundles: BundleCache::default(),
             dispatch_cache: DispatchCache::default(),
             policy_pool: PolicyPool::default(),
             verdicts: Arc::default(),
@@ -136,8 +136,8 @@ impl<S> Core<S> {
         self.clock.now()
     }
 
-    pub(crate) fn stamp(&self, by: Initiator) -> Stamp {
-        Stamp { op: self.ops.next(), now: self.now(), by }
+    pub(crate) fn context(&self, by: Initiator) -> DecisionContext {
+        DecisionContext { op: self.operation_ids.next(), now: self.now(), by }
     }
 }
 

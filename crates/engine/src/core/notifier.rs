@@ -10,7 +10,7 @@ use domain::{Approval, ApprovalId, Card, Millis};
 pub trait ApprovalNotifier: Send + Sync {
     /// Posts the request, or updates what was posted, and returns what is posted now. Calling it again with that
     /// result changes nothing.
-    async fn show(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotifyFailure>;
+    async fn notify(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotifyFailure>;
 }
 
 /// An approval request could not be posted. It is retried.

@@ -7,7 +7,7 @@ use store::Store;
 use workflow::CompiledPlan;
 
 use crate::core::cache::LruCache;
-use crate::core::{Core, Loaded};
+use crate::core::{Core, LoadedRun};
 use crate::error::EngineError;
 
 /// A worker of a large fleet sees the workflows of a thousand tenants.
@@ -40,7 +40,7 @@ impl PlanCache {
 }
 
 impl<S: Store> Core<S> {
-    pub(crate) async fn with_plan(&self, record: RunRecord) -> Result<Loaded, EngineError> {
+    pub(crate) async fn with_plan(&self, record: RunRecord) -> Result<LoadedRun, EngineError> {
         let plan = self.plan_of(&record).await?;
         self.with_approval(record, plan).await
     }
@@ -51,12 +51,12 @@ impl<S: Store> Core<S> {
         &self,
         record: RunRecord,
         plan: Arc<CompiledPlan>,
-    ) -> Result<Loaded, EngineError> {
-        let approval = match record.live.approval() {
+    ) -> Result<LoadedRun, EngineError> {
+        let approval = match record.step_state.approval() {
             Some(id) => self.retry_busy(|store| store.approval(&record.key.tenant, id)).await?,
             None => None,
         };
-        Ok(Loaded { record, plan, approval })
+        Ok(LoadedRun { record, plan, approval })
     }
 
     async fn plan_of(&self, record: &RunRecord) -> Result<Arc<CompiledPlan>, EngineError> {

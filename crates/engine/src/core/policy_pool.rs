@@ -48,24 +48,24 @@ impl Default for PolicyPool {
 
 /// Allows one job, until it is dropped.
 struct Permit {
-    _of_tenant: OwnedSemaphorePermit,
-    _of_all: OwnedSemaphorePermit,
+    _tenant: OwnedSemaphorePermit,
+    _shared: OwnedSemaphorePermit,
 }
 
 impl PolicyPool {
     /// A permit for a job of `tenant`, or `None` after [`PERMIT_TIMEOUT`]. A caller takes its tenant's permit first, so
     /// at most one caller per tenant waits for a shared one.
     async fn permit(&self, tenant: &TenantId) -> Option<Permit> {
-        let (own, all) = (self.of(tenant), Arc::clone(&self.all));
+        let (own, all) = (self.tenant_semaphore(tenant), Arc::clone(&self.all));
         let both = async {
-            let of_tenant = own.acquire_owned().await.ok()?;
-            let of_all = all.acquire_owned().await.ok()?;
-            Some(Permit { _of_tenant: of_tenant, _of_all: of_all })
+            let tenant = own.acquire_owned().await.ok()?;
+            let shared = all.acquire_owned().await.ok()?;
+            Some(Permit { _tenant: tenant, _shared: shared })
         };
         timeout(PERMIT_TIMEOUT.std(), both).await.ok().flatten()
     }
 
-    fn of(&self, tenant: &TenantId) -> Arc<Semaphore> {
+    fn tenant_semaphore(&self, tenant: &TenantId) -> Arc<Semaphore> {
         let mut tenants = self.tenants.lock();
         // Every job and every waiting caller holds a reference.
         tenants.retain(|_, own| Arc::strong_count(own) > 1);
@@ -75,9 +75,9 @@ impl PolicyPool {
 }
 
 /// Asks the job to stop when dropped.
-struct Waiting(Arc<AtomicBool>);
+struct StopOnDrop(Arc<AtomicBool>);
 
-impl Drop for Waiting {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -92,16 +92,16 @@ impl PolicyPool {
     ) -> Result<T, EngineError> {
         let busy = || EngineError::PolicyBusy { tenant: tenant.clone() };
         let permit = self.permit(tenant).await.ok_or_else(busy)?;
-        let over = Arc::new(AtomicBool::new(false));
-        let waiting = Waiting(Arc::clone(&over));
+        let stop = Arc::new(AtomicBool::new(false));
+        let stop_on_drop = StopOnDrop(Arc::clone(&stop));
         let mut task = spawn_blocking(move || {
             let _permit = permit;
-            job(&|| over.load(Ordering::Relaxed))
+            job(&|| stop.load(Ordering::Relaxed))
         });
         let result = if let Ok(result) = timeout(JOB_TIMEOUT.std(), &mut task).await {
             result
         } else {
-            drop(waiting);
+            drop(stop_on_drop);
             timeout(STOP_TIMEOUT.std(), task).await.map_err(|_| busy())?
         };
         match result {
@@ -126,13 +126,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_policy_delays_no_other_tenant() {
+    async fn slow_policy_delays_no_other_tenant() {
         let policy_pool = PolicyPool::default();
         let long = policy_pool.permit(&tenant("acme")).await.unwrap();
-        let begun = Instant::now();
+        let started = Instant::now();
         let (acme, umbrella) = (tenant("acme"), tenant("umbrella"));
-        let other = async { (policy_pool.permit(&umbrella).await.is_some(), begun.elapsed()) };
-        // However many more of them wait.
+        let other = async { (policy_pool.permit(&umbrella).await.is_some(), started.elapsed()) };
         let (one, two, three, four, other) = tokio::join!(
             policy_pool.permit(&acme),
             policy_pool.permit(&acme),
@@ -153,15 +152,15 @@ mod tests {
         for n in 0..JOBS_MAX {
             permits.push(policy_pool.permit(&tenant(&format!("t{n}"))).await.unwrap());
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         assert!(policy_pool.permit(&tenant("one-more")).await.is_none());
-        assert_eq!(begun.elapsed(), PERMIT_TIMEOUT.std(), "waiting for a permit is bounded");
+        assert_eq!(started.elapsed(), PERMIT_TIMEOUT.std(), "waiting for a permit is bounded");
         permits.pop();
         assert!(policy_pool.permit(&tenant("one-more")).await.is_some());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_evaluation_that_does_not_stop_keeps_its_permit() {
+    async fn evaluation_that_does_not_stop_keeps_its_permit() {
         let pool = Arc::new(PolicyPool::default());
         let (end, ends) = std::sync::mpsc::channel::<()>();
         let task = {
@@ -174,7 +173,7 @@ mod tests {
         }
         let result = task.await.unwrap();
         assert!(matches!(result, Err(EngineError::PolicyBusy { .. })), "{result:?}");
-        let permit = |name| pool.of(&tenant(name)).available_permits();
+        let permit = |name| pool.tenant_semaphore(&tenant(name)).available_permits();
         assert_eq!((permit("acme"), permit("umbrella")), (0, 1));
         drop(end);
     }

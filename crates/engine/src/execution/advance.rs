@@ -5,21 +5,21 @@
 //! stops at the next commit when its process shuts down.
 
 use domain::command::{
-    Advanced, Claim, ClaimResult, Command as _, Fail, Grant, Nudge, OpenGate, OpenWait, TakeOver, TimeOut,
+    AfterStep, Claim, ClaimResult, Command as _, Fail, Grant, Nudge, OpenGate, OpenWait, TakeOver, TimeOut,
 };
 use domain::next::{Next, next};
 use domain::plan::Work;
 use domain::record::Signal;
 use domain::{
-    Cause, Decision, Draft, Fence, Initiator, Job, Live, Millis, Outgoing, QueueName, Refusal, RunKey,
-    RunRecord, RunStatus, StepSeq, Verdict, Version,
+    Cause, Decision, Draft, Fence, Initiator, Job, Millis, Outgoing, QueueName, Refusal, RunKey, RunRecord,
+    RunStatus, StepSeq, StepState, Verdict, Version,
 };
 use store::Store;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::core::commit::{Committed, ROUNDS_MAX};
-use crate::core::{AdvanceResult, Loaded};
+use crate::core::commit::{CommitResult, ROUNDS_MAX};
+use crate::core::{AdvanceResult, LoadedRun};
 use crate::error::{EngineError, error_chain};
 use crate::execution::ExecutionService;
 use crate::execution::bind::{BindError, Proposal, RunCache, Unbound};
@@ -61,9 +61,9 @@ impl Shutdown for CancellationToken {
 /// Where a driver is in a run.
 pub(crate) enum RunPosition {
     /// No step is held.
-    Free(Loaded),
+    Free(LoadedRun),
     /// A step is held under a lease.
-    Holding(Loaded, Box<LeasedStep>),
+    Holding(LoadedRun, Box<LeasedStep>),
 }
 
 /// A step under a lease.
@@ -101,7 +101,7 @@ pub(crate) struct RunDriver<'h, H> {
     steps: u32,
     until: Instant,
     /// The record's version when the driver started.
-    found: Version,
+    initial_version: Version,
 }
 
 impl<H: Shutdown> RunDriver<'_, H> {
@@ -120,7 +120,7 @@ pub(crate) enum HandOff {
     /// It asks for an approval.
     OpenGate(String),
     /// It is left to the worker that receives the message.
-    Leave,
+    None,
 }
 
 /// Whether this starts something. Timeouts are processed while dispatch is stopped.
@@ -135,8 +135,8 @@ impl Unbound {
     /// Fails or postpones a step whose action cannot be determined.
     fn apply_to(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
         match self {
-            Self::Never(failure) => Fail { fence: None, failure, receipt: None }.decide(draft).map(drop),
-            Self::Later(postpone) => postpone.decide(draft).map(drop),
+            Self::Permanent(failure) => Fail { fence: None, failure, receipt: None }.decide(draft).map(drop),
+            Self::Transient(postpone) => postpone.decide(draft).map(drop),
         }
     }
 }
@@ -155,12 +155,13 @@ impl<S: Store> ExecutionService<'_, S> {
             Err(error) => return Err(error),
         };
         if loaded.record.status.is_terminal() {
-            self.ask_for_evidence(run).await?;
+            self.request_evidence(run).await?;
             return Ok(AdvanceResult::Done);
         }
         let until = Instant::now() + limits.time.std();
-        let found = loaded.record.version;
-        let mut driver = RunDriver { shutdown, cache: RunCache::default(), limits, steps: 0, until, found };
+        let initial_version = loaded.record.version;
+        let mut driver =
+            RunDriver { shutdown, cache: RunCache::default(), limits, steps: 0, until, initial_version };
         let mut position = RunPosition::Free(loaded);
         loop {
             position = match position {
@@ -170,18 +171,18 @@ impl<S: Store> ExecutionService<'_, S> {
                         Next::Nothing => return Ok(AdvanceResult::Done),
                         Next::NotBefore(at) => return Ok(AdvanceResult::NotBefore(at)),
                         _ if !driver.may_continue() => {
-                            return Ok(self.left_behind(driver.found, &loaded.record));
+                            return Ok(self.result_at_limit(driver.initial_version, &loaded.record));
                         }
-                        // The run stays due. Starting dispatch announces it again.
+                        // The run stays due. Starting dispatch enqueues it again.
                         todo if starts_work(todo) && !self.core.may_start_work(&loaded.record).await? => {
                             return Ok(AdvanceResult::Done);
                         }
-                        todo => self.take(&mut driver, loaded, todo).await?,
+                        todo => self.apply_next(&mut driver, loaded, todo).await?,
                     }
                 }
                 RunPosition::Holding(loaded, held) => {
                     driver.steps += 1;
-                    self.work(&mut driver, loaded, *held).await?
+                    self.perform_step(&mut driver, loaded, *held).await?
                 }
             };
         }
@@ -189,7 +190,7 @@ impl<S: Store> ExecutionService<'_, S> {
 
     /// Sends the evidence job of an ended run, unless its evidence exists. The process that ended the run may have
     /// died before it sent one.
-    async fn ask_for_evidence(self, run: &RunKey) -> Result<(), EngineError> {
+    async fn request_evidence(self, run: &RunKey) -> Result<(), EngineError> {
         if self.core.retry_busy(|store| store.evidence(run)).await?.is_some() {
             return Ok(());
         }
@@ -200,33 +201,35 @@ impl<S: Store> ExecutionService<'_, S> {
 
     /// The driver reached its limits. If a commit of this driver left a step ready, that commit sent a message.
     /// Otherwise this message may be the only one, and is returned to the queue.
-    fn left_behind(self, found: Version, record: &RunRecord) -> AdvanceResult {
-        match &record.live {
-            Live::Ready { .. } | Live::Retrying { .. } if record.version > found => AdvanceResult::Done,
+    fn result_at_limit(self, initial_version: Version, record: &RunRecord) -> AdvanceResult {
+        match &record.step_state {
+            StepState::Ready { .. } | StepState::Retrying { .. } if record.version > initial_version => {
+                AdvanceResult::Done
+            }
             _ => AdvanceResult::NotBefore(self.core.now()),
         }
     }
 
-    fn myself(self) -> Initiator {
+    fn initiator(self) -> Initiator {
         Initiator::new(Cause::System, self.core.me.as_str())
     }
 
     /// Does what is due on a step that no worker holds.
-    async fn take<H: Shutdown>(
+    async fn apply_next<H: Shutdown>(
         self,
         driver: &mut RunDriver<'_, H>,
-        loaded: Loaded,
+        loaded: LoadedRun,
         todo: Next,
     ) -> Result<RunPosition, EngineError> {
         match todo {
             Next::Claim | Next::TakeOver => self.claim(driver, loaded, todo == Next::TakeOver).await,
             Next::OpenWait | Next::OpenGate => {
                 let seq = loaded.record.at;
-                let follow = self.prepare(driver, &loaded, seq).await;
-                self.open(loaded, follow).await
+                let hand_off = self.prepare_step(driver, &loaded, seq).await;
+                self.open_step(loaded, hand_off).await
             }
-            Next::TimeOut => self.time_passed(loaded, |draft| TimeOut.decide(draft).map(drop)).await,
-            Next::Nudge => self.time_passed(loaded, |draft| Nudge.decide(draft)).await,
+            Next::TimeOut => self.decide_timeout(loaded, |draft| TimeOut.decide(draft).map(drop)).await,
+            Next::Nudge => self.decide_timeout(loaded, |draft| Nudge.decide(draft)).await,
             Next::Nothing | Next::NotBefore(_) => Ok(RunPosition::Free(loaded)),
         }
     }
@@ -234,7 +237,7 @@ impl<S: Store> ExecutionService<'_, S> {
     async fn claim<H: Shutdown>(
         self,
         driver: &mut RunDriver<'_, H>,
-        loaded: Loaded,
+        loaded: LoadedRun,
         take_over: bool,
     ) -> Result<RunPosition, EngineError> {
         let seq = loaded.record.at;
@@ -242,7 +245,7 @@ impl<S: Store> ExecutionService<'_, S> {
             Ok(proposal) => proposal,
             Err(BindError::Unbound(unbound)) => {
                 return self
-                    .once(loaded, &self.myself(), |draft| unbound.apply_to(draft).map(|()| None))
+                    .decide_once(loaded, &self.initiator(), |draft| unbound.apply_to(draft).map(|()| None))
                     .await;
             }
             Err(BindError::Failed(error)) => return Err(error),
@@ -251,20 +254,20 @@ impl<S: Store> ExecutionService<'_, S> {
         if !self.core.may_start_work(&loaded.record).await? {
             return Ok(RunPosition::Free(loaded));
         }
-        let claim = self.claim_of(&proposal);
+        let claim = self.claim_command(&proposal);
         let since = Instant::now();
         let position = |claimed| match claimed {
             ClaimResult::Granted(grant) => Some(Box::new(LeasedStep { seq, grant: *grant, proposal, since })),
             ClaimResult::Resolved(_) | ClaimResult::Deferred(_) | ClaimResult::AwaitingApproval => None,
         };
-        self.once(loaded, &self.myself(), |draft| {
+        self.decide_once(loaded, &self.initiator(), |draft| {
             let claimed = if take_over { TakeOver(claim).decide(draft) } else { claim.decide(draft) };
             claimed.map(position)
         })
         .await
     }
 
-    fn claim_of(self, proposal: &Proposal) -> Claim {
+    fn claim_command(self, proposal: &Proposal) -> Claim {
         Claim {
             owner: self.core.me.clone(),
             lease: self.core.timing.lease,
@@ -276,29 +279,29 @@ impl<S: Store> ExecutionService<'_, S> {
         }
     }
 
-    async fn time_passed(
+    async fn decide_timeout(
         self,
-        loaded: Loaded,
+        loaded: LoadedRun,
         decide: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal>,
     ) -> Result<RunPosition, EngineError> {
         let by = Initiator::new(Cause::Timeout, self.core.me.as_str());
-        self.once(loaded, &by, |draft| decide(draft).map(|()| None)).await
+        self.decide_once(loaded, &by, |draft| decide(draft).map(|()| None)).await
     }
 
-    async fn open(
+    async fn open_step(
         self,
-        loaded: Loaded,
-        follow: Result<HandOff, BindError>,
+        loaded: LoadedRun,
+        hand_off: Result<HandOff, BindError>,
     ) -> Result<RunPosition, EngineError> {
-        let follow = match follow {
-            Ok(follow) => Ok(follow),
+        let hand_off = match hand_off {
+            Ok(hand_off) => Ok(hand_off),
             Err(BindError::Unbound(unbound)) => Err(unbound),
             Err(BindError::Failed(error)) => return Err(error),
         };
-        self.once(loaded, &self.myself(), |draft| match follow {
-            Ok(HandOff::OpenWait(early)) => OpenWait { buffered: early }.decide(draft).map(|_| None),
+        self.decide_once(loaded, &self.initiator(), |draft| match hand_off {
+            Ok(HandOff::OpenWait(buffered)) => OpenWait { buffered }.decide(draft).map(|_| None),
             Ok(HandOff::OpenGate(message)) => OpenGate { message }.decide(draft).map(|_| None),
-            Ok(HandOff::Claim(..) | HandOff::Leave) => {
+            Ok(HandOff::Claim(..) | HandOff::None) => {
                 Err(Refusal::WrongState { expected: "a wait or a gate" })
             }
             Err(unbound) => unbound.apply_to(draft).map(|()| None),
@@ -307,9 +310,9 @@ impl<S: Store> ExecutionService<'_, S> {
     }
 
     /// Decides once and commits. After a conflict the driver continues from the new state.
-    async fn once(
+    async fn decide_once(
         self,
-        loaded: Loaded,
+        loaded: LoadedRun,
         by: &Initiator,
         decide: impl FnOnce(&mut Draft<'_>) -> Result<Option<Box<LeasedStep>>, Refusal>,
     ) -> Result<RunPosition, EngineError> {
@@ -326,44 +329,44 @@ impl<S: Store> ExecutionService<'_, S> {
             }
         };
         match self.core.commit(&loaded, decision).await? {
-            Committed::Yes(now) => Ok(match held {
+            CommitResult::Committed(now) => Ok(match held {
                 Some(held) => RunPosition::Holding(now, held),
                 None => RunPosition::Free(now),
             }),
-            Committed::Overtaken(now) => Ok(RunPosition::Free(now)),
+            CommitResult::Superseded(now) => Ok(RunPosition::Free(now)),
         }
     }
 
     /// What can be done with the step at `seq` in the commit that makes it ready.
-    pub(crate) async fn follow<H: Shutdown>(
+    pub(crate) async fn prepare_hand_off<H: Shutdown>(
         self,
         driver: &mut RunDriver<'_, H>,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         seq: StepSeq,
     ) -> Result<HandOff, EngineError> {
         let record = &loaded.record;
         // A cancel or pause request changes what comes next, and a rollback goes backwards: both start from a fresh
         // read.
-        let plain = record.cancel.is_none() && record.pause.is_none() && !record.is_undoing();
-        if !plain || !driver.may_continue() || loaded.plan.plan().step(seq).is_none() {
-            return Ok(HandOff::Leave);
+        let can_hand_off = record.cancel.is_none() && record.pause.is_none() && !record.is_rolling_back();
+        if !can_hand_off || !driver.may_continue() || loaded.plan.plan().step(seq).is_none() {
+            return Ok(HandOff::None);
         }
         if !self.core.may_start_work(record).await? {
-            return Ok(HandOff::Leave);
+            return Ok(HandOff::None);
         }
-        match self.prepare(driver, loaded, seq).await {
+        match self.prepare_step(driver, loaded, seq).await {
             // It may have taken long, and dispatch may have been stopped meanwhile.
-            Ok(_) if !self.core.may_start_work(record).await? => Ok(HandOff::Leave),
-            Ok(follow) => Ok(follow),
-            Err(BindError::Unbound(_)) => Ok(HandOff::Leave),
+            Ok(_) if !self.core.may_start_work(record).await? => Ok(HandOff::None),
+            Ok(hand_off) => Ok(hand_off),
+            Err(BindError::Unbound(_)) => Ok(HandOff::None),
             Err(BindError::Failed(error)) => Err(error),
         }
     }
 
-    async fn prepare<H: Shutdown>(
+    async fn prepare_step<H: Shutdown>(
         self,
         driver: &mut RunDriver<'_, H>,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         seq: StepSeq,
     ) -> Result<HandOff, BindError> {
         match loaded.plan.plan().step(seq).map(|step| &step.work) {
@@ -372,16 +375,16 @@ impl<S: Store> ExecutionService<'_, S> {
                 Ok(HandOff::Claim(seq, Box::new(proposal)))
             }
             Some(Work::Wait { event, .. }) => {
-                let kept = loaded.record.buffered_signals.iter().find(|early| early.event == *event);
-                let Some(kept) = kept else { return Ok(HandOff::OpenWait(None)) };
+                let buffered = loaded.record.buffered_signals.iter().find(|signal| signal.event == *event);
+                let Some(buffered) = buffered else { return Ok(HandOff::OpenWait(None)) };
                 let run = &loaded.record.key;
-                let signal = self.core.retry_busy(|store| store.signal(run, &kept.signal)).await?;
+                let signal = self.core.retry_busy(|store| store.signal(run, &buffered.signal)).await?;
                 Ok(HandOff::OpenWait(signal))
             }
             Some(Work::Gate { .. }) => {
-                self.question(loaded, &mut driver.cache, seq).await.map(HandOff::OpenGate)
+                self.gate_message(loaded, &mut driver.cache, seq).await.map(HandOff::OpenGate)
             }
-            None => Ok(HandOff::Leave),
+            None => Ok(HandOff::None),
         }
     }
 
@@ -389,14 +392,14 @@ impl<S: Store> ExecutionService<'_, S> {
     /// record it now, for example because its disk is full: the lease is renewed, and the outcome is recorded later.
     pub(crate) async fn conclude(
         self,
-        mut loaded: Loaded,
+        mut loaded: LoadedRun,
         held: LeasedEffect,
-        mut follow: HandOff,
-        end: impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
+        mut hand_off: HandOff,
+        end: impl Fn(&mut Draft<'_>) -> Result<Option<AfterStep>, Refusal>,
     ) -> Result<RunPosition, EngineError> {
         let give_up_at = Instant::now() + self.core.timing.work_max.std();
         loop {
-            let ended = self.try_conclude(loaded.clone(), follow, &held, &end).await;
+            let ended = self.try_conclude(loaded.clone(), hand_off, &held, &end).await;
             let Err(EngineError::Store(error)) = ended else { return ended };
             if !held.has_effect || Instant::now() >= give_up_at {
                 return Err(error.into());
@@ -409,20 +412,20 @@ impl<S: Store> ExecutionService<'_, S> {
                 Renewal::Lost(now) => return Ok(RunPosition::Free(now)),
                 Renewal::NoReply => {}
             }
-            follow = HandOff::Leave;
+            hand_off = HandOff::None;
         }
     }
 
     /// `end` is decided again after each conflict. If the lease was lost there is nothing left to end.
     async fn try_conclude(
         self,
-        mut loaded: Loaded,
-        mut follow: HandOff,
+        mut loaded: LoadedRun,
+        mut hand_off: HandOff,
         held: &LeasedEffect,
-        end: &impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
+        end: &impl Fn(&mut Draft<'_>) -> Result<Option<AfterStep>, Refusal>,
     ) -> Result<RunPosition, EngineError> {
         for _ in 0..ROUNDS_MAX {
-            let concluded = self.conclusion(&loaded, &follow, held, end);
+            let concluded = self.decide_end(&loaded, &hand_off, held, end);
             let (held, decision) = match concluded {
                 Ok(concluded) => concluded,
                 Err(Refusal::StaleFence { .. } | Refusal::Terminal { .. }) => {
@@ -431,7 +434,7 @@ impl<S: Store> ExecutionService<'_, S> {
                 Err(refusal) => return Err(refusal.into()),
             };
             match self.core.commit(&loaded, decision).await? {
-                Committed::Yes(now) => {
+                CommitResult::Committed(now) => {
                     return Ok(match held {
                         Some(held) => RunPosition::Holding(now, held),
                         None => RunPosition::Free(now),
@@ -439,28 +442,28 @@ impl<S: Store> ExecutionService<'_, S> {
                 }
                 // Another process may have written the next step's receipt. Ending this step must not depend on that,
                 // so what follows is prepared again later.
-                Committed::Overtaken(now) => {
+                CommitResult::Superseded(now) => {
                     loaded = now;
-                    follow = HandOff::Leave;
+                    hand_off = HandOff::None;
                 }
             }
         }
         Err(EngineError::Contended { run: loaded.record.key.clone(), rounds: ROUNDS_MAX })
     }
 
-    fn conclusion(
+    fn decide_end(
         self,
-        loaded: &Loaded,
-        follow: &HandOff,
+        loaded: &LoadedRun,
+        hand_off: &HandOff,
         held: &LeasedEffect,
-        end: &impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
+        end: &impl Fn(&mut Draft<'_>) -> Result<Option<AfterStep>, Refusal>,
     ) -> Result<(Option<Box<LeasedStep>>, Decision), Refusal> {
-        let (by, since) = (self.myself(), Instant::now());
+        let (by, since) = (self.initiator(), Instant::now());
         let new_draft = || self.core.draft(loaded, &by).with_read_verdict(held.read_verdict.clone());
         let mut draft = new_draft();
         let advanced = end(&mut draft)?;
-        let plain = advanced == Some(Advanced::Ready) && draft.record.status == RunStatus::Running;
-        match plain.then(|| self.hand_on(&mut draft, follow, since)) {
+        let can_hand_off = advanced == Some(AfterStep::Ready) && draft.record.status == RunStatus::Running;
+        match can_hand_off.then(|| self.apply_hand_off(&mut draft, hand_off, since)) {
             Some(Ok(held)) => Ok((held, draft.close())),
             None => Ok((None, draft.close())),
             // What follows has changed since it was prepared: end the step alone.
@@ -472,15 +475,15 @@ impl<S: Store> ExecutionService<'_, S> {
         }
     }
 
-    fn hand_on(
+    fn apply_hand_off(
         self,
         draft: &mut Draft<'_>,
-        follow: &HandOff,
+        hand_off: &HandOff,
         since: Instant,
     ) -> Result<Option<Box<LeasedStep>>, Refusal> {
-        match follow {
+        match hand_off {
             HandOff::Claim(seq, proposal) => {
-                let claimed = self.claim_of(proposal).decide(draft)?;
+                let claimed = self.claim_command(proposal).decide(draft)?;
                 Ok(match claimed {
                     ClaimResult::Granted(grant) => {
                         let proposal = *proposal.clone();
@@ -491,9 +494,11 @@ impl<S: Store> ExecutionService<'_, S> {
                     }
                 })
             }
-            HandOff::OpenWait(early) => OpenWait { buffered: early.clone() }.decide(draft).map(|_| None),
+            HandOff::OpenWait(buffered) => {
+                OpenWait { buffered: buffered.clone() }.decide(draft).map(|_| None)
+            }
             HandOff::OpenGate(message) => OpenGate { message: message.clone() }.decide(draft).map(|_| None),
-            HandOff::Leave => Ok(None),
+            HandOff::None => Ok(None),
         }
     }
 }

@@ -10,19 +10,20 @@ use domain::plan::{InputRefs, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::validation::thousandths;
 use domain::{
-    Action, ActionOrigin, Failure, Live, PersonId, Receipt, RunKey, RunRecord, StepSeq, ToolName,
-    TraceContext, failure,
+    Action, ActionOrigin, Failure, PersonId, Receipt, Ruling, RunKey, RunRecord, StepSeq, StepState,
+    ToolName, TraceContext, failure,
 };
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use store::{Store, StoreError};
 use workflow::{CompiledWork, Scope, Template};
 
-use crate::core::Loaded;
+use crate::core::LoadedRun;
 use crate::error::EngineError;
 use crate::execution::ExecutionService;
 use crate::governance::policy_input::{declares_rollback, run_facts};
 
-/// What a driver has read of the run, so that it is not read again.
+/// The parts of a run that a driver has read, so that it does not read them again.
 #[derive(Default)]
 pub(crate) struct RunCache {
     run: Option<Arc<Value>>,
@@ -32,7 +33,7 @@ pub(crate) struct RunCache {
 
 impl RunCache {
     /// Remembers a step's output, if a later step reads it.
-    pub(crate) fn remember(&mut self, loaded: &Loaded, seq: StepSeq, output: &Value) {
+    pub(crate) fn remember(&mut self, loaded: &LoadedRun, seq: StepSeq, output: &Value) {
         let steps = &loaded.plan.plan().steps;
         let reads = |reads: &InputRefs| reads.steps.contains(&seq);
         if steps.iter().any(|step| reads(&step.reads) || reads(&step.rollback_reads)) {
@@ -44,9 +45,9 @@ impl RunCache {
 /// Why the action cannot be determined.
 pub(crate) enum Unbound {
     /// It never can.
-    Never(Failure),
+    Permanent(Failure),
     /// The external system could not be read; it may succeed later.
-    Later(Postpone),
+    Transient(Postpone),
 }
 
 /// Why there is no action.
@@ -59,7 +60,7 @@ pub(crate) enum BindError {
 
 impl From<Failure> for BindError {
     fn from(failure: Failure) -> Self {
-        Self::Unbound(Unbound::Never(failure))
+        Self::Unbound(Unbound::Permanent(failure))
     }
 }
 
@@ -94,7 +95,15 @@ impl Proposal {
     }
 }
 
-type Proposed = (Arc<dyn Tool>, Action, ActionOrigin, Option<Value>);
+/// An action, and what it was computed from.
+struct ProposedAction {
+    tool: Arc<dyn Tool>,
+    action: Action,
+    origin: ActionOrigin,
+    observed: Option<Value>,
+    /// Present if policy denies the action before the external system was read.
+    denied: Option<Assessment>,
+}
 
 /// A call of a tool, with its bound fields.
 struct BoundCall {
@@ -103,41 +112,67 @@ struct BoundCall {
     origin: ActionOrigin,
 }
 
-impl<S: Store> ExecutionService<'_, S> {
-    /// The action of the step at `seq`, or of its rollback.
-    pub(crate) async fn bind(
+impl<'s, S: Store> ExecutionService<'s, S> {
+    /// The action of the step at `seq`, or of its rollback. On the heap, because the stack of a thread is too small for
+    /// this future inside that of its caller.
+    pub(crate) fn bind<'a>(
         self,
-        loaded: &Loaded,
+        loaded: &'a LoadedRun,
+        cache: &'a mut RunCache,
+        seq: StepSeq,
+    ) -> BoxFuture<'a, Result<Proposal, BindError>>
+    where
+        's: 'a,
+    {
+        Box::pin(self.bind_action(loaded, cache, seq))
+    }
+
+    async fn bind_action(
+        self,
+        loaded: &LoadedRun,
         cache: &mut RunCache,
         seq: StepSeq,
     ) -> Result<Proposal, BindError> {
-        let (tool, action, origin, found) = self.proposed(loaded, cache, seq).await?;
+        let ProposedAction { tool, action, origin, observed, denied } =
+            self.propose(loaded, cache, seq).await?;
         if !action.class.calls_out() {
             return Ok(Proposal::without_effect(tool, action, None));
         }
         action.check().map_err(|why| Failure::new(failure::ACTION_INVALID, why))?;
         let (governance, tenant) = (self.governance(), &loaded.record.key.tenant);
         if !action.class.has_effect() {
-            let settings = self.core.recent_settings(tenant).await?;
-            let judged = governance.assess(loaded, seq, (None, settings), (&action, origin, found)).await?;
-            return Ok(Proposal::without_effect(tool, action, Some(judged)));
+            let assessment = if let Some(denied) = denied {
+                denied
+            } else {
+                let settings = self.core.recent_settings(tenant).await?;
+                governance.assess(loaded, seq, (None, settings), (&action, origin, observed)).await?
+            };
+            return Ok(Proposal::without_effect(tool, action, Some(assessment)));
         }
-        let (receipt, abandoned) = self.position(&loaded.record, &action).await?;
+        let (receipt, abandoned) = self.current_receipt(&loaded.record, &action).await?;
+        if denied.is_some() {
+            return Ok(Proposal { receipt, abandoned, ..Proposal::without_effect(tool, action, denied) });
+        }
         let confidence = self.confidence(loaded, cache, seq).await?;
         let settings = governance.tenant(tenant).await?;
-        let departed =
-            loaded.approval.as_ref().map(|approval| approval.departed(&settings)).unwrap_or_default();
-        let judged = governance.assess(loaded, seq, (confidence, settings), (&action, origin, found)).await?;
-        Ok(Proposal { tool, action, receipt, abandoned, assessment: Some(judged), departed })
+        let departed = loaded
+            .approval
+            .as_ref()
+            .map(|approval| approval.departed_approvers(&settings))
+            .unwrap_or_default();
+        let assessment =
+            governance.assess(loaded, seq, (confidence, settings), (&action, origin, observed)).await?;
+        Ok(Proposal { tool, action, receipt, abandoned, assessment: Some(assessment), departed })
     }
 
-    /// The exact action of the step at `seq`, including the state that the tool observed.
-    async fn proposed(
+    /// The exact action of the step at `seq`, including the state that the tool observed. If policy denies the action
+    /// that is known without that state, nothing is read.
+    async fn propose(
         self,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         cache: &mut RunCache,
         seq: StepSeq,
-    ) -> Result<Proposed, BindError> {
+    ) -> Result<ProposedAction, BindError> {
         let BoundCall { tool: name, fields, origin } = self.call(loaded, cache, seq).await?;
         let (Some(tool), Some(step)) = (self.core.tools.get(&name).cloned(), loaded.plan.plan().step(seq))
         else {
@@ -145,10 +180,10 @@ impl<S: Store> ExecutionService<'_, S> {
         };
         // A run that undoes another one uses the keys of that run's rollback, so that each effect is undone once: by the
         // run itself, or by the first undo that succeeds with it.
-        let undoes = loaded.record.undoes();
-        let run = undoes.as_ref().unwrap_or(&loaded.record.key);
-        let undo = undoes.is_some() || loaded.record.is_undoing();
-        let mut ask = ProposalRequest {
+        let undone_run = loaded.record.undone_run();
+        let run = undone_run.as_ref().unwrap_or(&loaded.record.key);
+        let undo = undone_run.is_some() || loaded.record.is_rolling_back();
+        let mut request = ProposalRequest {
             run,
             step: &step.id,
             undo,
@@ -156,38 +191,66 @@ impl<S: Store> ExecutionService<'_, S> {
             fields,
             observed: None,
         };
-        let found = match self.found_before(loaded, seq).await? {
-            Some(found) => found,
-            None => match in_trace(observation(loaded, seq), tool.observe(&ask)).await {
-                Observed::NotNeeded => None,
-                Observed::Found(found) if domain::json::check(&found).is_err() => {
-                    let why = format!("the state that {name} observed is not valid JSON");
-                    return Err(Failure::new(failure::ACTION_INVALID, why).into());
+        let observed = match self.observed_before(loaded, seq).await? {
+            Some(observed) => observed,
+            None if tool.observes() => {
+                let action = tool.propose(request.clone())?;
+                let denied = self.denial(loaded, seq, &action, origin).await?;
+                if denied.is_some() {
+                    return Ok(ProposedAction { tool, action, origin, observed: None, denied });
                 }
-                Observed::Found(found) => Some(found),
-                Observed::Retryable { failure, retry_after } => {
-                    return Err(BindError::Unbound(Unbound::Later(Postpone { failure, retry_after })));
-                }
-                Observed::Terminal(failure) => return Err(failure.into()),
-            },
+                observe(&*tool, &request, observation_trace(loaded, seq)).await?
+            }
+            None => None,
         };
-        ask.observed = found.as_ref();
-        let action = tool.propose(ask)?;
-        Ok((tool, action, origin, found))
+        request.observed = observed.as_ref();
+        let action = tool.propose(request)?;
+        Ok(ProposedAction { tool, action, origin, observed, denied: None })
+    }
+
+    /// The verdict on an action that was proposed without observed state, if policy denies it. The settings that were
+    /// read with the dispatch switch decide, so that a step which is not denied costs no further request.
+    async fn denial(
+        self,
+        loaded: &LoadedRun,
+        seq: StepSeq,
+        action: &Action,
+        origin: ActionOrigin,
+    ) -> Result<Option<Assessment>, BindError> {
+        action.check().map_err(|why| Failure::new(failure::ACTION_INVALID, why))?;
+        let (governance, tenant) = (self.governance(), &loaded.record.key.tenant);
+        let assess = |settings| governance.assess(loaded, seq, (None, settings), (action, origin, None));
+        let is_denied = |assessment: &Assessment| assessment.verdict.ruling == Ruling::Deny;
+        let recent = self.core.recent_settings(tenant).await?;
+        let denied = Some(assess(recent.clone()).await?).filter(is_denied);
+        if denied.is_none() || !action.class.has_effect() {
+            return Ok(denied);
+        }
+        // An effect is denied by the current policy, not by one that was replaced a moment ago.
+        let current = governance.tenant(tenant).await?;
+        if (current.policy, &current.caps) == (recent.policy, &recent.caps) {
+            return Ok(denied);
+        }
+        Ok(Some(assess(current).await?).filter(is_denied))
     }
 
     /// The state that was observed when an effect that is still open was proposed: a retry must mean the same action.
-    async fn found_before(self, loaded: &Loaded, seq: StepSeq) -> Result<Option<Option<Value>>, EngineError> {
+    async fn observed_before(
+        self,
+        loaded: &LoadedRun,
+        seq: StepSeq,
+    ) -> Result<Option<Option<Value>>, EngineError> {
         let record = &loaded.record;
-        let open = match &record.live {
+        let open = match &record.step_state {
             _ if seq != record.at => None,
-            Live::Running(lease) => lease.intent.as_ref(),
-            live => live.open(),
+            StepState::Running(lease) => lease.intent.as_ref(),
+            step_state => step_state.open(),
         };
         let Some(open) = open else { return Ok(None) };
         let receipt = self.core.retry_busy(|store| store.receipt(&record.key.tenant, &open.key)).await?;
         // What another run observed is no longer current.
-        let own = receipt.filter(|receipt| receipt.is_of(&record.key.run, seq, record.is_undoing()));
+        let own =
+            receipt.filter(|receipt| receipt.is_for_step(&record.key.run, seq, record.is_rolling_back()));
         Ok(own.map(|receipt| receipt.observed))
     }
 
@@ -195,7 +258,7 @@ impl<S: Store> ExecutionService<'_, S> {
     /// as no confidence, and so does one that reads an expired payload.
     async fn confidence(
         self,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         cache: &mut RunCache,
         seq: StepSeq,
     ) -> Result<Option<u16>, EngineError> {
@@ -211,8 +274,9 @@ impl<S: Store> ExecutionService<'_, S> {
         let number = template.bind(&scope).ok().and_then(|value| value.as_number().cloned());
         Ok(number.as_ref().and_then(thousandths))
     }
+
     /// The receipt under the action's key, and whether the run that wrote it has ended without an outcome.
-    async fn position(
+    async fn current_receipt(
         self,
         record: &RunRecord,
         action: &Action,
@@ -239,10 +303,15 @@ impl<S: Store> ExecutionService<'_, S> {
     }
 
     /// The call of the step at `seq`, or of its rollback.
-    async fn call(self, loaded: &Loaded, cache: &mut RunCache, seq: StepSeq) -> Result<BoundCall, BindError> {
-        let step = loaded.plan.plan().step(seq).ok_or_else(off_plan)?;
-        let compiled = loaded.plan.step(seq).ok_or_else(off_plan)?;
-        let undoing = loaded.record.is_undoing();
+    async fn call(
+        self,
+        loaded: &LoadedRun,
+        cache: &mut RunCache,
+        seq: StepSeq,
+    ) -> Result<BoundCall, BindError> {
+        let step = loaded.plan.plan().step(seq).ok_or_else(no_such_call)?;
+        let compiled = loaded.plan.step(seq).ok_or_else(no_such_call)?;
+        let undoing = loaded.record.is_rolling_back();
         let origin = step.origin(undoing);
         let (tool, reads, template) = match (undoing, &step.work, &step.rollback) {
             (true, _, Some(Undo::Auto)) => return self.inverse(loaded, seq, origin).await,
@@ -250,33 +319,33 @@ impl<S: Store> ExecutionService<'_, S> {
                 (&call.tool, &step.rollback_reads, compiled.rollback.as_ref())
             }
             (false, Work::Call(call), _) => (&call.tool, &step.reads, call_template(&compiled.work)),
-            _ => return Err(off_plan().into()),
+            _ => return Err(no_such_call().into()),
         };
-        let template = template.ok_or_else(off_plan)?;
-        let scope = self.scope(loaded, cache, reads).await.map_err(gone)?;
-        let fields = template.bind(&scope).map_err(|error| expression(&error))?;
+        let template = template.ok_or_else(no_such_call)?;
+        let scope = self.scope(loaded, cache, reads).await.map_err(fail_if_expired)?;
+        let fields = template.bind(&scope).map_err(|error| expression_failure(&error))?;
         Ok(BoundCall { tool: tool.clone(), fields, origin })
     }
 
     /// The message of the approval gate at `seq`.
-    pub(crate) async fn question(
+    pub(crate) async fn gate_message(
         self,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         cache: &mut RunCache,
         seq: StepSeq,
     ) -> Result<String, BindError> {
         let (Some(step), Some(CompiledWork::Gate(message))) =
             (loaded.plan.plan().step(seq), loaded.plan.step(seq).map(|step| &step.work))
         else {
-            return Err(off_plan().into());
+            return Err(no_such_call().into());
         };
-        let scope = self.scope(loaded, cache, &step.reads).await.map_err(gone)?;
-        Ok(message.bind(&scope).map_err(|error| expression(&error))?)
+        let scope = self.scope(loaded, cache, &step.reads).await.map_err(fail_if_expired)?;
+        Ok(message.bind(&scope).map_err(|error| expression_failure(&error))?)
     }
 
     pub(crate) async fn scope(
         self,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         cache: &mut RunCache,
         reads: &InputRefs,
     ) -> Result<Scope, EngineError> {
@@ -295,7 +364,7 @@ impl<S: Store> ExecutionService<'_, S> {
         Ok(scope)
     }
 
-    async fn trigger(self, loaded: &Loaded, cache: &mut RunCache) -> Result<Arc<Value>, EngineError> {
+    async fn trigger(self, loaded: &LoadedRun, cache: &mut RunCache) -> Result<Arc<Value>, EngineError> {
         if let Some(trigger) = &cache.trigger {
             return Ok(Arc::clone(trigger));
         }
@@ -310,7 +379,7 @@ impl<S: Store> ExecutionService<'_, S> {
 
     async fn output(
         self,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         cache: &mut RunCache,
         seq: StepSeq,
     ) -> Result<Option<Arc<Value>>, EngineError> {
@@ -328,7 +397,7 @@ impl<S: Store> ExecutionService<'_, S> {
     /// The call that restores the previous state, from the receipt of the step at `seq`.
     async fn inverse(
         self,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         seq: StepSeq,
         origin: ActionOrigin,
     ) -> Result<BoundCall, BindError> {
@@ -346,8 +415,28 @@ impl<S: Store> ExecutionService<'_, S> {
     }
 }
 
+/// Reads the state that the call would change.
+async fn observe(
+    tool: &dyn Tool,
+    request: &ProposalRequest<'_>,
+    trace: TraceContext,
+) -> Result<Option<Value>, BindError> {
+    match in_trace(trace, tool.observe(request)).await {
+        Observed::NotNeeded => Ok(None),
+        Observed::Found(found) if domain::json::check(&found).is_err() => {
+            let why = format!("the state that {} observed is not valid JSON", tool.name());
+            Err(Failure::new(failure::ACTION_INVALID, why).into())
+        }
+        Observed::Found(found) => Ok(Some(found)),
+        Observed::Retryable { failure, retry_after } => {
+            Err(BindError::Unbound(Unbound::Transient(Postpone { failure, retry_after })))
+        }
+        Observed::Terminal(failure) => Err(failure.into()),
+    }
+}
+
 /// The trace context of the read before a change.
-fn observation(loaded: &Loaded, seq: StepSeq) -> TraceContext {
+fn observation_trace(loaded: &LoadedRun, seq: StepSeq) -> TraceContext {
     loaded.record.trace_context().next(&format!("observe {}", seq.0))
 }
 
@@ -359,18 +448,18 @@ fn call_template(work: &CompiledWork) -> Option<&Template> {
 }
 
 /// A step whose input, or an output it reads, has expired fails: retrying brings nothing back.
-fn gone(error: EngineError) -> BindError {
+fn fail_if_expired(error: EngineError) -> BindError {
     match error {
         EngineError::NoPayload { .. } => Failure::new(failure::PAYLOAD_EXPIRED, error.to_string()).into(),
         error => error.into(),
     }
 }
 
-fn expression(error: &impl Display) -> Failure {
+fn expression_failure(error: &impl Display) -> Failure {
     Failure::new(failure::EXPRESSION, error.to_string())
 }
 
-fn off_plan() -> Failure {
+fn no_such_call() -> Failure {
     Failure::new(failure::EXPRESSION, "the plan has no such call")
 }
 

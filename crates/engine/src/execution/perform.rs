@@ -1,74 +1,58 @@
 //! Performs a claimed step: calls the tool, renews the lease meanwhile, and commits the outcome.
 
+use std::pin::pin;
+
 use connectors::{LookUpResult, ToolCall, ToolOutcome, ToolResult, in_trace};
 use domain::command::{
-    Advanced, AttemptMode, Certainty, Command as _, Fail, Finish, Renew, Retry, RetryResult,
+    AfterStep, AttemptMode, Certainty, Command as _, Fail, Finish, Renew, Retry, RetryResult,
 };
 use domain::payload::Fingerprint;
-use domain::{
-    Charge, Draft, Failure, Fence, Initiator, Millis, Payload, Refusal, StepSeq, TenantId, failure, json,
-};
+use domain::{Charge, Draft, Failure, Fence, Initiator, Payload, Refusal, StepSeq, failure, json};
 use serde_json::Value;
 use store::{Store, StoreError};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use crate::core::Loaded;
-use crate::core::commit::{Committed, ROUNDS_MAX};
+use crate::core::LoadedRun;
+use crate::core::commit::{CommitResult, ROUNDS_MAX};
 use crate::error::EngineError;
 use crate::execution::ExecutionService;
 use crate::execution::advance::{HandOff, LeasedStep, RunDriver, RunPosition, Shutdown};
 
 /// How work on a held step ended.
-enum StepWork {
-    Done(Loaded, CallOutcome),
+enum StepWork<T> {
+    Done(LoadedRun, T),
     /// Another worker holds the step.
-    Lost(Loaded),
+    Lost(LoadedRun),
 }
 
-/// The outcome of a tool call.
-enum CallOutcome {
-    /// It succeeded, and its output is stored.
-    Done(Box<StoredResult>),
-    /// It failed and may be retried.
-    Retry { failure: Failure, certainty: Certainty, retry_after: Option<Millis> },
-    /// It failed for good.
-    Failed(Failure),
-}
-
-/// A tool's result with its stored output.
-struct StoredResult {
-    done: ToolResult,
-    output: Payload,
-    fingerprint: Fingerprint,
-}
+/// The output of a tool, as stored.
+type StoredOutput = (Payload, Fingerprint);
 
 /// The result of a lease renewal.
 pub(crate) enum Renewal {
     Renewed {
-        loaded: Loaded,
+        loaded: LoadedRun,
         cancel_requested: bool,
     },
     /// Another worker holds the step.
-    Lost(Loaded),
+    Lost(LoadedRun),
     /// The store did not reply. The lease may still be held.
     NoReply,
 }
 
 impl<S: Store> ExecutionService<'_, S> {
     /// Performs a held step and commits its outcome.
-    pub(crate) async fn work<H: Shutdown>(
+    pub(crate) async fn perform_step<H: Shutdown>(
         self,
         driver: &mut RunDriver<'_, H>,
-        loaded: Loaded,
+        loaded: LoadedRun,
         held: LeasedStep,
     ) -> Result<RunPosition, EngineError> {
         let effect = held.effect();
         match self.perform_under_lease(loaded, &held).await? {
             StepWork::Lost(loaded) => Ok(RunPosition::Free(loaded)),
-            StepWork::Done(loaded, CallOutcome::Done(stored)) => {
-                self.done(driver, loaded, held, *stored).await
-            }
-            StepWork::Done(loaded, CallOutcome::Retry { failure, certainty, retry_after }) => {
+            StepWork::Done(loaded, ToolOutcome::Done(done)) => self.finish(driver, loaded, held, done).await,
+            StepWork::Done(loaded, ToolOutcome::Retryable { failure, certainty, retry_after }) => {
                 let command = Retry {
                     fence: held.grant.fence,
                     failure,
@@ -81,27 +65,39 @@ impl<S: Store> ExecutionService<'_, S> {
                     retry_after,
                     receipt: held.grant.receipt,
                 };
-                self.conclude(loaded, effect, HandOff::Leave, |draft| {
+                self.conclude(loaded, effect, HandOff::None, |draft| {
                     command.clone().decide(draft).map(advanced)
                 })
                 .await
             }
-            StepWork::Done(loaded, CallOutcome::Failed(failure)) => {
-                self.terminal(loaded, held, failure).await
-            }
+            StepWork::Done(loaded, ToolOutcome::Terminal(failure)) => self.fail(loaded, held, failure).await,
         }
     }
 
-    async fn done<H: Shutdown>(
+    async fn finish<H: Shutdown>(
         self,
         driver: &mut RunDriver<'_, H>,
-        loaded: Loaded,
+        loaded: LoadedRun,
         held: LeasedStep,
-        StoredResult { done, output, fingerprint }: StoredResult,
+        mut done: ToolResult,
     ) -> Result<RunPosition, EngineError> {
+        match check_storable(&done.output) {
+            Ok(()) => {}
+            // The effect happened. An output that cannot be stored must not lose the record of it.
+            Err(failure) if held.grant.receipt.is_some() => done.output = dropped_output(&failure.message),
+            Err(failure) => {
+                let charge = Charge { cost_microusd: done.cost_microusd, usage: done.usage };
+                return self.fail(loaded, held, failure.charged(charge)).await;
+            }
+        }
+        let stored = self.store_output(loaded, &held, &done.output).await?;
+        let (loaded, (output, fingerprint)) = match stored {
+            StepWork::Done(loaded, stored) => (loaded, stored),
+            StepWork::Lost(loaded) => return Ok(RunPosition::Free(loaded)),
+        };
         let effect = held.effect();
         driver.cache.remember(&loaded, held.seq, &done.output);
-        let follow = self.follow_soon(driver, &loaded, held.seq.next()).await;
+        let hand_off = self.prepare_hand_off_in_time(driver, &loaded, held.seq.next()).await;
         let command = Finish {
             fence: held.grant.fence,
             output,
@@ -112,31 +108,32 @@ impl<S: Store> ExecutionService<'_, S> {
             usage: done.usage,
             receipt: held.grant.receipt,
         };
-        self.conclude(loaded, effect, follow, |draft| command.clone().decide(draft).map(Some)).await
+        self.conclude(loaded, effect, hand_off, |draft| command.clone().decide(draft).map(Some)).await
     }
 
-    /// What follows the step, if that is known soon. The lease of the step is not renewed meanwhile, so its outcome
-    /// must not wait for a slow external system, nor fail with the next step.
-    async fn follow_soon<H: Shutdown>(
+    /// The hand-off to the next step, if it is prepared in time. The lease of the step is not renewed meanwhile, so its
+    /// outcome must not wait for a slow external system, nor fail with the next step.
+    async fn prepare_hand_off_in_time<H: Shutdown>(
         self,
         driver: &mut RunDriver<'_, H>,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         seq: StepSeq,
     ) -> HandOff {
-        let known = timeout(self.core.timing.renew_every.std(), self.follow(driver, loaded, seq)).await;
-        match known {
-            Ok(Ok(follow)) => follow,
+        let prepared =
+            timeout(self.core.timing.renew_every.std(), self.prepare_hand_off(driver, loaded, seq)).await;
+        match prepared {
+            Ok(Ok(hand_off)) => hand_off,
             Ok(Err(error)) => {
                 tracing::warn!(event = "next_step_not_prepared", %error, run = %loaded.record.key, "next step not prepared");
-                HandOff::Leave
+                HandOff::None
             }
-            Err(_) => HandOff::Leave,
+            Err(_) => HandOff::None,
         }
     }
 
-    async fn terminal(
+    async fn fail(
         self,
-        loaded: Loaded,
+        loaded: LoadedRun,
         held: LeasedStep,
         failure: Failure,
     ) -> Result<RunPosition, EngineError> {
@@ -151,20 +148,20 @@ impl<S: Store> ExecutionService<'_, S> {
                 receipt: held.grant.receipt,
             };
             return self
-                .conclude(loaded, effect, HandOff::Leave, |draft| command.clone().decide(draft).map(advanced))
+                .conclude(loaded, effect, HandOff::None, |draft| command.clone().decide(draft).map(advanced))
                 .await;
         }
         let command = Fail { fence: Some(held.grant.fence), failure, receipt: held.grant.receipt };
-        self.conclude(loaded, effect, HandOff::Leave, |draft| command.clone().decide(draft).map(Some)).await
+        self.conclude(loaded, effect, HandOff::None, |draft| command.clone().decide(draft).map(Some)).await
     }
 
     /// Performs the step and renews the lease until the tool returns. A lost lease ends the work at once. So does a lease
     /// that could not be renewed before it expired.
     async fn perform_under_lease(
         self,
-        mut loaded: Loaded,
+        mut loaded: LoadedRun,
         held: &LeasedStep,
-    ) -> Result<StepWork, EngineError> {
+    ) -> Result<StepWork<ToolOutcome>, EngineError> {
         let run = loaded.record.key.clone();
         let Some(step) = loaded.plan.plan().step(held.seq).map(|step| step.id.clone()) else {
             return Ok(StepWork::Lost(loaded));
@@ -178,8 +175,8 @@ impl<S: Store> ExecutionService<'_, S> {
             time_left: self.core.timing.work_max.std(),
         };
         let attempt = format!("step {} fence {}", held.seq.0, held.grant.fence.0);
-        let act = in_trace(loaded.record.trace_context().next(&attempt), self.act(held, call));
-        tokio::pin!(act);
+        let work = in_trace(loaded.record.trace_context().next(&attempt), call_tool(held, call));
+        tokio::pin!(work);
         let (lease, heartbeat) = (self.core.timing.lease.std(), self.core.timing.renew_every.std());
         let (mut lease_ends, mut renew_at) = (held.since + lease, held.since + heartbeat);
         // A lease that expired while its claim was being written is renewed before the tool starts.
@@ -187,7 +184,7 @@ impl<S: Store> ExecutionService<'_, S> {
         loop {
             tokio::select! {
                 biased;
-                acted = &mut act, if !expired => return Ok(StepWork::Done(loaded, acted?)),
+                outcome = &mut work, if !expired => return Ok(StepWork::Done(loaded, outcome)),
                 () = sleep_until(renew_at), if !expired => {}
                 else => lease_ends = Instant::now() + lease,
             }
@@ -197,14 +194,14 @@ impl<S: Store> ExecutionService<'_, S> {
             let renewal = tokio::select! {
                 biased;
                 // The record's version guards the outcome, whether or not the renewal lands as well.
-                acted = &mut act, if !expired => return Ok(StepWork::Done(loaded, acted?)),
+                outcome = &mut work, if !expired => return Ok(StepWork::Done(loaded, outcome)),
                 renewal = renewal => renewal.unwrap_or(Ok(Renewal::NoReply)),
             };
             match renewal? {
                 Renewal::Renewed { loaded: now, cancel_requested } => {
                     (loaded, expired, lease_ends) = (now, false, asked_at + lease);
                     if cancel_requested && held.grant.receipt.is_none() {
-                        return Ok(StepWork::Done(loaded, stopped()));
+                        return Ok(StepWork::Done(loaded, canceled()));
                     }
                 }
                 Renewal::Lost(now) => return Ok(StepWork::Lost(now)),
@@ -217,52 +214,53 @@ impl<S: Store> ExecutionService<'_, S> {
         }
     }
 
-    /// Calls the tool as the grant's mode requires, and stores its output.
-    async fn act(self, held: &LeasedStep, call: ToolCall<'_>) -> Result<CallOutcome, EngineError> {
-        let run = call.run;
-        match act(held, call).await {
-            ToolOutcome::Done(done) => self.store_output(&run.tenant, held, done).await,
-            ToolOutcome::Retryable { failure, certainty, retry_after } => {
-                Ok(CallOutcome::Retry { failure, certainty, retry_after })
-            }
-            ToolOutcome::Terminal(failure) => Ok(CallOutcome::Failed(failure)),
-        }
-    }
-
+    /// Stores the output of a call and renews the lease meanwhile. The outcome of an effect is not dropped because its
+    /// output cannot be stored now, for example because the disk is full. An output that cannot be stored for as long as
+    /// a tool may take is dropped. A read can be repeated, so its error is returned.
     async fn store_output(
         self,
-        tenant: &TenantId,
+        mut loaded: LoadedRun,
         held: &LeasedStep,
-        mut done: ToolResult,
-    ) -> Result<CallOutcome, EngineError> {
-        match acceptable(&done.output) {
-            Ok(()) => {}
-            // The effect happened. An output that cannot be stored must not lose the record of it.
-            Err(failure) if held.grant.receipt.is_some() => done.output = failure_as_output(&failure),
-            Err(failure) => {
-                let charge = Charge { cost_microusd: done.cost_microusd, usage: done.usage };
-                return Ok(CallOutcome::Failed(failure.charged(charge)));
-            }
-        }
+        output: &Value,
+    ) -> Result<StepWork<StoredOutput>, EngineError> {
+        let (tenant, has_effect) = (loaded.record.key.tenant.clone(), held.grant.receipt.is_some());
         let give_up_at = Instant::now() + self.core.timing.work_max.std();
-        let (output, fingerprint) = loop {
-            match self.core.put_payload(tenant, &done.output).await {
-                // An effect's outcome is not dropped because its output cannot be stored now; the lease is renewed
-                // meanwhile. A read can be repeated, and gives up after the longest time a tool may take.
-                Err(EngineError::Store(error @ (StoreError::Busy { .. } | StoreError::Unknown { .. })))
-                    if held.grant.receipt.is_some() || Instant::now() < give_up_at =>
-                {
-                    tracing::warn!(event = "output_not_stored", %error, "output not stored yet; retrying");
-                    sleep(self.core.timing.renew_every.std()).await;
+        loop {
+            let mut stored = pin!(timeout_at(give_up_at, self.core.put_payload(&tenant, output)));
+            let stored = loop {
+                tokio::select! {
+                    biased;
+                    stored = &mut stored => break stored,
+                    () = sleep(self.core.timing.renew_every.std()) => {}
                 }
-                stored => break stored?,
+                match self.renew_lease(&loaded, held.grant.fence).await? {
+                    Renewal::Renewed { loaded: now, .. } => loaded = now,
+                    Renewal::Lost(now) => return Ok(StepWork::Lost(now)),
+                    Renewal::NoReply => {}
+                }
+            };
+            let error = match stored {
+                Ok(Ok(stored)) => return Ok(StepWork::Done(loaded, stored)),
+                Ok(Err(EngineError::Store(error))) => error,
+                Ok(Err(error)) => return Err(error),
+                Err(_) => StoreError::Busy { doing: "store an output" },
+            };
+            let is_transient = matches!(error, StoreError::Busy { .. } | StoreError::Unknown { .. });
+            match (has_effect, Instant::now() < give_up_at) {
+                (false, in_time) if !in_time || !is_transient => return Err(error.into()),
+                (true, false) => {
+                    let dropped = dropped_output(&format!("the output could not be stored: {error}"));
+                    return Ok(StepWork::Done(loaded, self.core.put_payload(&tenant, &dropped).await?));
+                }
+                (false | true, _) => {}
             }
-        };
-        Ok(CallOutcome::Done(Box::new(StoredResult { done, output, fingerprint })))
+            tracing::warn!(event = "output_not_stored", %error, "output not stored yet; retrying");
+            sleep(self.core.timing.renew_every.std()).await;
+        }
     }
 
     /// Extends the lease on the step.
-    pub(crate) async fn renew_lease(self, loaded: &Loaded, fence: Fence) -> Result<Renewal, EngineError> {
+    pub(crate) async fn renew_lease(self, loaded: &LoadedRun, fence: Fence) -> Result<Renewal, EngineError> {
         let mut loaded = loaded.clone();
         let by = Initiator::new(domain::Cause::System, self.core.me.as_str());
         for _ in 0..ROUNDS_MAX {
@@ -277,10 +275,10 @@ impl<S: Store> ExecutionService<'_, S> {
             };
             let decision = draft.close();
             match self.core.commit(&loaded, decision).await {
-                Ok(Committed::Yes(now)) => {
+                Ok(CommitResult::Committed(now)) => {
                     return Ok(Renewal::Renewed { loaded: now, cancel_requested: renewed.cancel_requested });
                 }
-                Ok(Committed::Overtaken(now)) => loaded = now,
+                Ok(CommitResult::Superseded(now)) => loaded = now,
                 Err(EngineError::Store(error)) => {
                     tracing::warn!(event = "lease_not_renewed", %error, "lease not renewed");
                     return Ok(Renewal::NoReply);
@@ -293,7 +291,7 @@ impl<S: Store> ExecutionService<'_, S> {
 }
 
 /// Calls the tool as the grant's mode requires.
-async fn act(held: &LeasedStep, call: ToolCall<'_>) -> ToolOutcome {
+async fn call_tool(held: &LeasedStep, call: ToolCall<'_>) -> ToolOutcome {
     let tool = &held.proposal.tool;
     match held.grant.mode {
         AttemptMode::Fresh | AttemptMode::Repeat => tool.perform(call).await,
@@ -316,19 +314,19 @@ fn unclear(failure: Failure) -> ToolOutcome {
     ToolOutcome::Retryable { failure, certainty: Certainty::MayHaveHappened, retry_after: None }
 }
 
-fn stopped() -> CallOutcome {
+fn canceled() -> ToolOutcome {
     let failure = Failure::new("CANCELED", "the run is being canceled");
-    CallOutcome::Retry { failure, certainty: Certainty::DidNotHappen, retry_after: None }
+    ToolOutcome::Retryable { failure, certainty: Certainty::DidNotHappen, retry_after: None }
 }
 
-fn advanced(retried: RetryResult) -> Option<Advanced> {
+fn advanced(retried: RetryResult) -> Option<AfterStep> {
     match retried {
         RetryResult::Scheduled(_) => None,
         RetryResult::NotRetried(advanced) => Some(advanced),
     }
 }
 
-fn acceptable(output: &Value) -> Result<(), Failure> {
+fn check_storable(output: &Value) -> Result<(), Failure> {
     json::check(output).map_err(|error| Failure::new(failure::OUTPUT_INVALID, error.to_string()))?;
     let bytes = serde_json::to_vec(output).map_or(usize::MAX, |bytes| bytes.len());
     if bytes > json::BYTES_MAX {
@@ -340,12 +338,12 @@ fn acceptable(output: &Value) -> Result<(), Failure> {
 
 /// The external system's response is stored for people to read. One that cannot be hashed is dropped.
 fn storable_or_dropped(response: Value) -> Value {
-    match acceptable(&response) {
+    match check_storable(&response) {
         Ok(()) => response,
-        Err(failure) => failure_as_output(&failure),
+        Err(failure) => dropped_output(&failure.message),
     }
 }
 
-fn failure_as_output(failure: &Failure) -> Value {
-    serde_json::json!({ "output_dropped": failure.message })
+fn dropped_output(why: &str) -> Value {
+    serde_json::json!({ "output_dropped": why })
 }

@@ -7,7 +7,7 @@ use domain::{
 };
 use store::{ApprovalPage, Cursor, PageQuery, Store, Write};
 
-use crate::core::commit::{Committed, ROUNDS_MAX};
+use crate::core::commit::{CommitResult, ROUNDS_MAX};
 use crate::error::EngineError;
 use crate::governance::GovernanceService;
 use crate::tenant_handle::TenantHandle;
@@ -53,12 +53,12 @@ impl<S: Store> TenantHandle<S> {
     }
 
     /// Records the user's vote.
-    pub async fn answer(&self, reply: VoteInput) -> Result<VoteResult, EngineError> {
+    pub async fn record_vote(&self, reply: VoteInput) -> Result<VoteResult, EngineError> {
         let VoteInput { approval, subject, approve, reason, through } = reply;
-        let person =
-            PersonId::new(&self.by.id).map_err(|_| EngineError::NotAPerson { id: self.by.id.clone() })?;
+        let person = PersonId::new(&self.by.id)
+            .map_err(|_| EngineError::InvalidUserName { id: self.by.id.clone() })?;
         let reply = VoteRequest { approval, subject, person, approve, reason, through };
-        GovernanceService::new(&self.core).answer(&self.tenant, reply).await
+        GovernanceService::new(&self.core).record_vote(&self.tenant, reply).await
     }
 }
 
@@ -69,14 +69,14 @@ impl<S: Store> GovernanceService<'_, S> {
     }
 
     /// Records a person's vote.
-    pub async fn answer(self, tenant: &TenantId, reply: VoteRequest) -> Result<VoteResult, EngineError> {
+    pub async fn record_vote(self, tenant: &TenantId, reply: VoteRequest) -> Result<VoteResult, EngineError> {
         let directory = self.tenant(tenant).await?;
         let run = self.approval(tenant, &reply.approval).await?.run;
-        self.answer_on(&run, &directory, reply).await
+        self.record_vote_on(&run, &directory, reply).await
     }
 
     /// Records a person's vote on a request of `run`, with a tenant directory that the caller has just read.
-    pub async fn answer_on(
+    pub async fn record_vote_on(
         self,
         run: &RunKey,
         directory: &Tenant,
@@ -103,14 +103,14 @@ impl<S: Store> GovernanceService<'_, S> {
                 through: reply.through.clone(),
                 tenant: directory.clone(),
             };
-            let answered = command.decide(&mut draft)?;
-            if answered == VoteResult::Duplicate {
-                return Ok(answered);
+            let result = command.decide(&mut draft)?;
+            if result == VoteResult::Duplicate {
+                return Ok(result);
             }
             let decision = draft.close();
             match self.core.commit(&loaded, decision).await? {
-                Committed::Yes(_) => return Ok(answered),
-                Committed::Overtaken(_) => {}
+                CommitResult::Committed(_) => return Ok(result),
+                CommitResult::Superseded(_) => {}
             }
         }
         Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
@@ -118,9 +118,16 @@ impl<S: Store> GovernanceService<'_, S> {
 
     /// Posts an approval request, or updates the posted message. Refused if the request is older than `revision`: the
     /// commit that asked for this is not there yet.
-    pub async fn show(self, run: &RunKey, id: &ApprovalId, revision: u32) -> Result<(), EngineError> {
-        let Some(notifier) = &self.core.notifier else { return self.nothing_to_post(&run.tenant).await };
-        let mut overtaken = false;
+    pub async fn notify_approval(
+        self,
+        run: &RunKey,
+        id: &ApprovalId,
+        revision: u32,
+    ) -> Result<(), EngineError> {
+        let Some(notifier) = &self.core.notifier else {
+            return self.check_nothing_to_post(&run.tenant).await;
+        };
+        let mut superseded = false;
         for _ in 0..ROUNDS_MAX {
             // The posted message is read first, so that the request read after it is never older. In the other order,
             // a delayed process could post an outdated request unnoticed.
@@ -131,24 +138,25 @@ impl<S: Store> GovernanceService<'_, S> {
             }
             // Another process posted at the same time, and the older of the two updates may be visible now. It is
             // posted once more, even though the record looks current.
-            let seen = card.clone().map(|card| if overtaken { Card { revision: 0, ..card } } else { card });
-            let (shown, failed) = match notifier.show(&approval, seen.as_ref()).await {
-                Ok(shown) => (Some(shown), None),
+            let last_posted =
+                card.clone().map(|card| if superseded { Card { revision: 0, ..card } } else { card });
+            let (posted, failed) = match notifier.notify(&approval, last_posted.as_ref()).await {
+                Ok(posted) => (Some(posted), None),
                 Err(failed) => (failed.so_far.clone(), Some(failed)),
             };
-            let kept = match &shown {
-                Some(shown) if card.as_ref() != Some(shown) => {
+            let stored = match &posted {
+                Some(posted) if card.as_ref() != Some(posted) => {
                     let put = self
                         .core
-                        .retry_busy(|store| store.put_card(&run.tenant, id, shown.clone(), card.clone()));
+                        .retry_busy(|store| store.put_card(&run.tenant, id, posted.clone(), card.clone()));
                     put.await? == Write::Committed
                 }
                 Some(_) | None => true,
             };
             match failed {
                 Some(failed) => return Err(failed.into()),
-                None if kept => return Ok(()),
-                None => overtaken = true,
+                None if stored => return Ok(()),
+                None => superseded = true,
             }
         }
         Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
@@ -156,8 +164,8 @@ impl<S: Store> GovernanceService<'_, S> {
 
     /// This process cannot post. If no user of the tenant has a Slack account there is nothing to post; otherwise
     /// another process has to.
-    async fn nothing_to_post(self, tenant: &TenantId) -> Result<(), EngineError> {
-        let reached = self.tenant(tenant).await?.people.values().any(|person| person.slack.is_some());
-        if reached { Err(EngineError::NoSlack) } else { Ok(()) }
+    async fn check_nothing_to_post(self, tenant: &TenantId) -> Result<(), EngineError> {
+        let has_slack_user = self.tenant(tenant).await?.people.values().any(|person| person.slack.is_some());
+        if has_slack_user { Err(EngineError::NoSlack) } else { Ok(()) }
     }
 }

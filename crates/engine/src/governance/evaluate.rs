@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use domain::command::Assessment;
 use domain::validation::{ActionContext, tighten};
-use domain::{Action, ActionOrigin, Live, StepSeq, Tenant, Verdict};
+use domain::{Action, ActionOrigin, StepSeq, StepState, Tenant, Verdict};
 use policy::VerdictCache;
 use serde_json::Value;
 use store::Store;
 
-use crate::core::Loaded;
+use crate::core::LoadedRun;
 use crate::core::bundles::TenantBundle;
 use crate::error::EngineError;
 use crate::governance::GovernanceService;
@@ -30,13 +30,13 @@ struct PolicyQuestion {
 
 impl<S: Store> GovernanceService<'_, S> {
     /// The verdict on `action` of the step at `seq` under the policy of `tenant`, with the confidence of its proposal in
-    /// thousandths and the state that was `found` in the external system.
+    /// thousandths and the state `observed` in the external system.
     pub(crate) async fn assess(
         self,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         seq: StepSeq,
         (confidence, tenant): (Option<u16>, Tenant),
-        (action, origin, found): (&Action, ActionOrigin, Option<Value>),
+        (action, origin, observed): (&Action, ActionOrigin, Option<Value>),
     ) -> Result<Assessment, EngineError> {
         let bundle = self.core.bundle(&tenant, &self.core.verdict_pool).await?;
         let has_later_effect = policy_input::has_later_effect(loaded.plan.plan(), &self.core.tools, seq);
@@ -45,19 +45,18 @@ impl<S: Store> GovernanceService<'_, S> {
             verdict
         } else {
             // Other steps in this process must be able to renew their leases meanwhile.
-            let (asking, action, verdicts) =
-                (loaded.clone(), action.clone(), Arc::clone(&self.core.verdicts));
-            let evaluate = move |_: &dyn Fn() -> bool| question.verdict(&verdicts, &asking, &action);
+            let (run, action, verdicts) = (loaded.clone(), action.clone(), Arc::clone(&self.core.verdicts));
+            let evaluate = move |_: &dyn Fn() -> bool| question.verdict(&verdicts, &run, &action);
             self.core.verdict_pool.run(&loaded.record.key.tenant, evaluate).await?
         };
-        Ok(Assessment { verdict, observed: found })
+        Ok(Assessment { verdict, observed })
     }
 }
 
 impl PolicyQuestion {
     /// The verdict, unless it needs an evaluation of a policy of the tenant's own, which may take long. The default
     /// policy is known to be quick.
-    fn quick_verdict(&self, verdicts: &VerdictCache, loaded: &Loaded, action: &Action) -> Option<Verdict> {
+    fn quick_verdict(&self, verdicts: &VerdictCache, loaded: &LoadedRun, action: &Action) -> Option<Verdict> {
         let bundle = match &self.bundle {
             TenantBundle::Usable(bundle) if self.tenant.policy.is_some() => bundle,
             TenantBundle::Usable(_) | TenantBundle::Unusable { .. } => {
@@ -65,11 +64,11 @@ impl PolicyQuestion {
             }
         };
         let context = self.context(loaded);
-        let verdict = verdicts.recent(bundle, &policy_input::facts(action, &context)?)?;
+        let verdict = verdicts.get(bundle, &policy_input::facts(action, &context)?)?;
         Some(tighten(verdict, action, &context))
     }
 
-    fn verdict(&self, verdicts: &VerdictCache, loaded: &Loaded, action: &Action) -> Verdict {
+    fn verdict(&self, verdicts: &VerdictCache, loaded: &LoadedRun, action: &Action) -> Verdict {
         let context = self.context(loaded);
         let verdict = match (&self.bundle, policy_input::facts(action, &context)) {
             (TenantBundle::Usable(bundle), Some(facts)) => verdicts.evaluate(bundle, &facts),
@@ -81,7 +80,7 @@ impl PolicyQuestion {
         tighten(verdict, action, &context)
     }
 
-    fn context<'a>(&'a self, loaded: &'a Loaded) -> ActionContext<'a> {
+    fn context<'a>(&'a self, loaded: &'a LoadedRun) -> ActionContext<'a> {
         let record = &loaded.record;
         ActionContext {
             plan: loaded.plan.plan(),
@@ -90,8 +89,8 @@ impl PolicyQuestion {
             caps: &self.tenant.caps,
             writes_done: writes_done(loaded, self.seq),
             origin: self.origin,
-            attempt: if self.seq == record.at { record.live.attempts() } else { 0 },
-            may_have_happened: self.seq == record.at && record.live.may_have_happened(),
+            attempt: if self.seq == record.at { record.step_state.attempts() } else { 0 },
+            may_have_happened: self.seq == record.at && record.step_state.may_have_happened(),
             confidence: self.confidence,
             has_later_effect: self.has_later_effect,
         }
@@ -100,8 +99,9 @@ impl PolicyQuestion {
 
 /// How many effects the run will have had when the step at `seq` starts. A step that is prepared while the previous
 /// one is still held comes after that one's effect.
-fn writes_done(loaded: &Loaded, seq: StepSeq) -> u32 {
+fn writes_done(loaded: &LoadedRun, seq: StepSeq) -> u32 {
     let record = &loaded.record;
-    let ending = seq != record.at && matches!(&record.live, Live::Running(lease) if lease.intent.is_some());
+    let ending =
+        seq != record.at && matches!(&record.step_state, StepState::Running(lease) if lease.intent.is_some());
     record.effects.done.saturating_add(record.effects.unknown).saturating_add(u32::from(ending))
 }

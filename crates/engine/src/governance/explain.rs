@@ -96,9 +96,9 @@ impl<S: Store> TenantHandle<S> {
     /// external systems.
     pub async fn explain(&self, request: DryRunRequest) -> Result<DryRun, EngineError> {
         let DryRunRequest { plan, trigger_kind, input, outputs, policy } = request;
-        must_be_payloads(&input, &outputs)?;
+        check_payloads(&input, &outputs)?;
         let tenant_policy = self.policy().await?;
-        let admit_it = Admit {
+        let command = Admit {
             tenant: self.tenant.clone(),
             workspace: WorkspaceId::default(),
             trigger_kind,
@@ -109,17 +109,17 @@ impl<S: Store> TenantHandle<S> {
             applied_by: None,
             shaped_by: domain::Participants::default(),
         };
-        let record = admit(admit_it, plan.plan(), self.core.stamp(self.by.clone())).record;
+        let record = admit(command, plan.plan(), self.core.context(self.by.clone())).record;
         let (tools, trigger) = (self.core.tools.clone(), Arc::new(input));
         let outputs = outputs.into_iter().map(|(step, output)| (step, Arc::new(output))).collect();
-        let foreseen = self.core.policy_pool.run(&self.tenant, move |over| {
+        let dry_run = self.core.policy_pool.run(&self.tenant, move |should_stop| {
             let tenant_policy = select_policy(tenant_policy, policy)?;
             let (plan, tools) = (&*plan, &tools);
             let forecast = Forecast { plan, tools, tenant_policy: &tenant_policy, record, trigger, outputs };
-            let (steps, rollbacks) = forecast.steps(over);
+            let (steps, rollbacks) = forecast.steps(should_stop);
             Ok(DryRun { tenant_policy, steps, rollbacks })
         });
-        foreseen.await?
+        dry_run.await?
     }
 }
 
@@ -133,7 +133,7 @@ fn select_policy(
     Ok(TenantPolicy { bundle: TenantBundle::Usable(bundle), ..tenant_policy })
 }
 
-fn must_be_payloads(input: &Value, outputs: &BTreeMap<StepId, Value>) -> Result<(), EngineError> {
+fn check_payloads(input: &Value, outputs: &BTreeMap<StepId, Value>) -> Result<(), EngineError> {
     let bad = |what| move |source| EngineError::BadInput { what, source };
     json::check(input).map_err(bad("the input"))?;
     outputs.values().try_for_each(|output| json::check(output).map_err(bad("the output of a step")))
@@ -145,16 +145,19 @@ fn forecast_key() -> IdempotencyKey {
 }
 
 impl Forecast<'_> {
-    /// The result for every step, until `over` returns true.
-    fn steps(mut self, over: &dyn Fn() -> bool) -> (Vec<StepForecast>, BTreeMap<StepSeq, StepForecast>) {
+    /// The result for every step, until `should_stop` returns true.
+    fn steps(
+        mut self,
+        should_stop: &dyn Fn() -> bool,
+    ) -> (Vec<StepForecast>, BTreeMap<StepSeq, StepForecast>) {
         let (mut steps, mut rollbacks) = (Vec::new(), BTreeMap::new());
         for (seq, step) in (0_u16..).map(StepSeq).zip(&self.plan.plan().steps) {
-            let foreseen = if over() { StepForecast::TimedOut } else { self.foresee(seq, step) };
-            self.move_on(step, &foreseen);
-            steps.push(foreseen);
+            let forecast = if should_stop() { StepForecast::TimedOut } else { self.forecast_step(seq, step) };
+            self.apply_step(step, &forecast);
+            steps.push(forecast);
             if let Some(Undo::Call(call)) = &step.rollback {
-                let late = over();
-                let rollback = if late { StepForecast::TimedOut } else { self.rollback(seq, step, call) };
+                let rollback =
+                    if should_stop() { StepForecast::TimedOut } else { self.rollback(seq, step, call) };
                 rollbacks.insert(seq, rollback);
             }
         }
@@ -175,17 +178,17 @@ impl Forecast<'_> {
             Some(Rollback { floor: seq, reason: "dry run".to_owned(), ends: RollbackEnds::Failed });
         let undoing =
             Forecast { record, trigger: Arc::clone(&self.trigger), outputs: self.outputs.clone(), ..*self };
-        match undoing.proposed(step, call, template) {
+        match undoing.propose(step, call, template) {
             Ok(action) if !action.class.calls_out() => StepForecast::NoEffect,
             Ok(action) => {
                 let origin = ActionOrigin::DeclaredRollback;
                 StepForecast::Evaluated(Box::new(undoing.assess(seq, action, origin)))
             }
-            Err(unforeseen) => unforeseen,
+            Err(forecast) => forecast,
         }
     }
 
-    fn foresee(&mut self, seq: StepSeq, step: &PlannedStep) -> StepForecast {
+    fn forecast_step(&mut self, seq: StepSeq, step: &PlannedStep) -> StepForecast {
         let call = match &step.work {
             Work::Call(call) => call,
             Work::Wait { .. } => return StepForecast::WaitsForEvent,
@@ -193,21 +196,21 @@ impl Forecast<'_> {
         };
         let missing = self.missing(&step.reads);
         if !missing.is_empty() {
-            let stays_here = self.effect_class(call).is_some_and(|class| !class.calls_out());
-            return if stays_here { StepForecast::NoEffect } else { StepForecast::MissingOutputs(missing) };
+            let is_local = self.effect_class(call).is_some_and(|class| !class.calls_out());
+            return if is_local { StepForecast::NoEffect } else { StepForecast::MissingOutputs(missing) };
         }
         let Some(CompiledWork::Call(template)) = self.plan.step(seq).map(|step| &step.work) else {
             return StepForecast::Refused(format!("unknown tool {}", call.tool));
         };
-        match self.proposed(step, call, template) {
-            Ok(action) if !action.class.calls_out() => self.computed(step, &action),
+        match self.propose(step, call, template) {
+            Ok(action) if !action.class.calls_out() => self.store_output(step, &action),
             Ok(action) => StepForecast::Evaluated(Box::new(self.assess(seq, action, ActionOrigin::Forward))),
-            Err(unforeseen) => unforeseen,
+            Err(forecast) => forecast,
         }
     }
 
     /// A step that computes its output. The output is kept if it is known.
-    fn computed(&mut self, step: &PlannedStep, action: &Action) -> StepForecast {
+    fn store_output(&mut self, step: &PlannedStep, action: &Action) -> StepForecast {
         if let (TRANSFORM, Some(value)) = (action.tool.as_str(), action.fields.get("value")) {
             self.outputs.entry(step.id.clone()).or_insert_with(|| Arc::new(value.clone()));
         }
@@ -225,24 +228,24 @@ impl Forecast<'_> {
     }
 
     /// The exact action of a step, as far as it is known without reading the external system.
-    fn proposed(&self, step: &PlannedStep, call: &Call, template: &Template) -> Result<Action, StepForecast> {
+    fn propose(&self, step: &PlannedStep, call: &Call, template: &Template) -> Result<Action, StepForecast> {
         let Some(tool) = self.tools.get(&call.tool) else {
             return Err(StepForecast::Refused(format!("unknown tool {}", call.tool)));
         };
         let fields = template
             .bind(&self.scope())
             .map_err(|error| StepForecast::InvalidExpression(error.to_string()))?;
-        let ask = ProposalRequest {
+        let request = ProposalRequest {
             run: &self.record.key,
             step: &step.id,
-            undo: self.record.is_undoing(),
+            undo: self.record.is_rolling_back(),
             has_rollback: policy_input::declares_rollback(self.tools, step),
             fields,
             observed: None,
         };
-        let in_words =
+        let refused =
             |failure: Failure| StepForecast::Refused(format!("{}: {}", failure.code, failure.message));
-        let action = tool.propose(ask).map_err(in_words)?;
+        let action = tool.propose(request).map_err(refused)?;
         if action.class.calls_out() {
             let invalid = |why| StepForecast::Refused(format!("{}: {why}", failure::ACTION_INVALID));
             action.check().map_err(invalid)?;
@@ -257,7 +260,7 @@ impl Forecast<'_> {
 
     fn assess(&self, seq: StepSeq, action: Action, origin: ActionOrigin) -> EvaluatedAction {
         let plan = self.plan.plan();
-        let around = ActionContext {
+        let context = ActionContext {
             plan,
             record: &self.record,
             seq,
@@ -269,7 +272,7 @@ impl Forecast<'_> {
             confidence: self.confidence(seq),
             has_later_effect: policy_input::has_later_effect(plan, self.tools, seq),
         };
-        let facts = policy_input::facts(&action, &around);
+        let facts = policy_input::facts(&action, &context);
         let bundle = &self.tenant_policy.bundle;
         let evaluable = bundle.usable().zip(facts);
         let explanation = evaluable.map(|(bundle, facts)| bundle.explain(&facts));
@@ -280,7 +283,7 @@ impl Forecast<'_> {
                 policy::without_bundle(bundle.hash(), "the plan has no such step")
             }
         };
-        EvaluatedAction { verdict: tighten(verdict, &action, &around), action, explanation }
+        EvaluatedAction { verdict: tighten(verdict, &action, &context), action, explanation }
     }
 
     fn confidence(&self, seq: StepSeq) -> Option<u16> {
@@ -295,11 +298,11 @@ impl Forecast<'_> {
         }
     }
 
-    /// The run after the step succeeded.
-    fn move_on(&mut self, step: &PlannedStep, foreseen: &StepForecast) {
-        let acts = match foreseen {
-            StepForecast::Evaluated(judged) => {
-                judged.action.class.has_effect() && judged.verdict.ruling != Ruling::Deny
+    /// Updates the record as if the step succeeded.
+    fn apply_step(&mut self, step: &PlannedStep, forecast: &StepForecast) {
+        let has_effect = match forecast {
+            StepForecast::Evaluated(evaluated) => {
+                evaluated.action.class.has_effect() && evaluated.verdict.ruling != Ruling::Deny
             }
             StepForecast::MissingOutputs(_) | StepForecast::InvalidExpression(_) => {
                 self.class_of(step).is_some_and(EffectClass::has_effect)
@@ -310,11 +313,11 @@ impl Forecast<'_> {
             | StepForecast::Refused(_)
             | StepForecast::TimedOut => false,
         };
-        if acts {
+        if has_effect {
             self.record.effects.done = self.record.effects.done.saturating_add(1);
         }
-        let approved = matches!(foreseen, StepForecast::Evaluated(judged)
-            if matches!(judged.verdict.ruling, Ruling::NeedsApproval(_)));
+        let approved = matches!(forecast, StepForecast::Evaluated(evaluated)
+            if matches!(evaluated.verdict.ruling, Ruling::NeedsApproval(_)));
         if approved {
             self.record.phase = Some(step.phase);
         }
@@ -324,7 +327,7 @@ impl Forecast<'_> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_forecast_has_a_key() {
+    fn forecast_key_is_valid() {
         assert_eq!(super::forecast_key().as_str(), "forecast");
     }
 }

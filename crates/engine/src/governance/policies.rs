@@ -55,13 +55,17 @@ impl<S: Store> TenantHandle<S> {
     /// Applies a policy if it is valid and its tests pass; otherwise nothing changes. Applying it again has no
     /// effect.
     pub async fn apply_policy(&self, files: PolicyFiles) -> Result<PolicyApplied, EngineError> {
-        let bundle = self.core.policy_pool.run(&self.tenant, move |over| green(files, over)).await??;
+        let bundle = self
+            .core
+            .policy_pool
+            .run(&self.tenant, move |should_stop| parse_and_test(files, should_stop))
+            .await??;
         let hash = bundle.hash();
         // Stored before the settings refer to it.
         self.core.retry_busy(|store| store.put_policy(&self.tenant, &hash, bundle.files().clone())).await?;
-        let settled = ChangeStamp { by: self.by.clone(), at: self.now() };
+        let changed = ChangeStamp { by: self.by.clone(), at: self.now() };
         for _ in 0..ROUNDS_MAX {
-            if let Some(applied) = self.settle_on(hash, &settled).await? {
+            if let Some(applied) = self.set_policy(hash, &changed).await? {
                 // This process evaluates reads under the new policy at once.
                 self.core.dispatch_cache.clear();
                 return Ok(applied);
@@ -71,10 +75,10 @@ impl<S: Store> TenantHandle<S> {
     }
 
     /// Makes `now` the current policy, unless the settings are changed by another request.
-    async fn settle_on(
+    async fn set_policy(
         &self,
         now: Digest,
-        settled: &ChangeStamp,
+        changed: &ChangeStamp,
     ) -> Result<Option<PolicyApplied>, EngineError> {
         let current = self.tenant_settings().await?;
         let revision = current.as_ref().map_or(0, |current| current.revision.saturating_add(1));
@@ -83,7 +87,7 @@ impl<S: Store> TenantHandle<S> {
         if before == Some(now) {
             return Ok(Some(PolicyApplied { before, now, revision: current.revision }));
         }
-        let (policy, policy_changed) = (Some(now), Some(settled.clone()));
+        let (policy, policy_changed) = (Some(now), Some(changed.clone()));
         let after = Tenant { policy, policy_changed, revision, ..current };
         let change = AdminChange::PolicyApplied { before, after: now };
         let written = self.write_audited(AuditedWrite::Tenant(after), change).await?;
@@ -92,22 +96,26 @@ impl<S: Store> TenantHandle<S> {
 }
 
 /// The policy in `files`, if its tests pass.
-fn green(files: PolicyFiles, over: &dyn Fn() -> bool) -> Result<PolicyBundle, EngineError> {
+fn parse_and_test(files: PolicyFiles, should_stop: &dyn Fn() -> bool) -> Result<PolicyBundle, EngineError> {
     let bundle = PolicyBundle::parse(files).map_err(|error| EngineError::BadPolicy(Box::new(error)))?;
-    let report = bundle.test_until(over);
-    if report.is_green() { Ok(bundle) } else { Err(EngineError::PolicyTestsFailed { why: why(&report) }) }
+    let report = bundle.test_until(should_stop);
+    if report.is_green() {
+        Ok(bundle)
+    } else {
+        Err(EngineError::PolicyTestsFailed { why: failure_summary(&report) })
+    }
 }
 
-fn why(report: &TestReport) -> String {
+fn failure_summary(report: &TestReport) -> String {
     if report.tests.is_empty() {
         return "the policy has no tests; write one for each rule, in a file that ends in `_test.rego`"
             .to_owned();
     }
-    let described = |test: &TestResult| {
+    let describe = |test: &TestResult| {
         let why = bounded(test.failed.as_deref().unwrap_or_default(), FAILURE_CHARS_MAX);
         format!("{} ({}:{}): {why}", test.name(), test.location.file, test.location.line)
     };
-    let failures: Vec<String> = report.failures().take(FAILURES_SHOWN).map(described).collect();
+    let failures: Vec<String> = report.failures().take(FAILURES_SHOWN).map(describe).collect();
     format!("{} of {} passed; {}", report.passed(), report.tests.len(), failures.join("; "))
 }
 
@@ -137,9 +145,10 @@ mod tests {
         (engine, acme)
     }
 
-    fn files(says: &str) -> PolicyFiles {
-        let rules =
-            format!("package countersign\nallow contains {{\"rule\": \"all\", \"message\": \"{says}\"}}\n");
+    fn files(message: &str) -> PolicyFiles {
+        let rules = format!(
+            "package countersign\nallow contains {{\"rule\": \"all\", \"message\": \"{message}\"}}\n"
+        );
         let tests =
             "package countersign_test\nimport data.countersign\ntest_all if count(countersign.allow) == 1\n";
         PolicyFiles::from([
@@ -153,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_invalid_or_failing_policy_changes_nothing() {
+    async fn invalid_or_failing_policy_changes_nothing() {
         let (_, acme) = acme();
         let mut wrong = files("why not");
         wrong.insert(
@@ -174,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_settled_on_a_policy_first_is_remembered() {
+    async fn reapplied_policy_keeps_who_applied_it_first() {
         let (engine, acme) = acme();
         let first = acme.apply_policy(files("one")).await.unwrap();
         assert_eq!((first.before, first.revision), (None, 0));
@@ -191,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_settle_at_once_lose_nothing() {
+    async fn concurrent_settings_changes_lose_nothing() {
         let (engine, acme) = acme();
         engine.store().put_tenant(Tenant::new(acme.tenant_id().clone())).await.unwrap();
         let ada: PersonId = "ada".parse().unwrap();
@@ -201,7 +210,7 @@ mod tests {
             tokio::spawn(async move { acme.apply_policy(files(&format!("number {n}"))).await })
         });
         let applying: Vec<_> = applying.collect();
-        let settle = |seen| TenantUpdate {
+        let update = |seen| TenantUpdate {
             caps: domain::tenant::Caps::default(),
             people: people.clone(),
             groups: std::collections::BTreeMap::new(),
@@ -209,16 +218,16 @@ mod tests {
         };
         loop {
             let seen = acme.tenant().await.unwrap().revision;
-            match acme.update_tenant(settle(seen)).await {
+            match acme.update_tenant(update(seen)).await {
                 Err(EngineError::TenantChanged { .. }) => {}
-                settled => break drop(settled.unwrap()),
+                updated => break drop(updated.unwrap()),
             }
         }
         for applied in applying {
             applied.await.unwrap().unwrap();
         }
-        let settled = acme.tenant().await.unwrap();
-        assert!(settled.people.contains_key(&ada) && settled.policy.is_some(), "{settled:?}");
-        assert_eq!(settled.revision, 5);
+        let tenant = acme.tenant().await.unwrap();
+        assert!(tenant.people.contains_key(&ada) && tenant.policy.is_some(), "{tenant:?}");
+        assert_eq!(tenant.revision, 5);
     }
 }

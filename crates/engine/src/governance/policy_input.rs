@@ -8,9 +8,9 @@ use policy::{CapUsage, PolicyRequest, RunContext, StepContext};
 use serde_json::{Value, json};
 
 /// The policy input about `action`; `None` if the plan has no such step.
-pub fn facts<'a>(action: &'a Action, around: &ActionContext<'a>) -> Option<PolicyRequest<'a>> {
-    let ActionContext { plan, record, caps, .. } = *around;
-    let step = plan.step(around.seq)?;
+pub fn facts<'a>(action: &'a Action, context: &ActionContext<'a>) -> Option<PolicyRequest<'a>> {
+    let ActionContext { plan, record, caps, .. } = *context;
+    let step = plan.step(context.seq)?;
     Some(PolicyRequest {
         action,
         step: StepContext {
@@ -18,9 +18,9 @@ pub fn facts<'a>(action: &'a Action, around: &ActionContext<'a>) -> Option<Polic
             blast_radius: step.blast_radius,
             critical: step.critical,
             phase: step.phase,
-            undo: record.is_undoing(),
-            origin: around.origin,
-            attempt: around.attempt.saturating_add(1),
+            undo: record.is_rolling_back(),
+            origin: context.origin,
+            attempt: context.attempt.saturating_add(1),
         },
         run: RunContext {
             tenant: &record.key.tenant,
@@ -31,7 +31,7 @@ pub fn facts<'a>(action: &'a Action, around: &ActionContext<'a>) -> Option<Polic
             trigger: &record.trigger.kind,
             requester: record.trigger.requester.as_ref(),
         },
-        caps: CapUsage { writes_done: around.writes_done, writes_max: caps.max_writes_per_run },
+        caps: CapUsage { writes_done: context.writes_done, writes_max: caps.max_writes_per_run },
     })
 }
 

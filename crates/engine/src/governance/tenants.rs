@@ -47,8 +47,8 @@ pub struct NewApiKey {
 impl<S: Store> GovernanceService<'_, S> {
     /// The settings of a tenant; defaults if it has none.
     pub async fn tenant(self, tenant: &TenantId) -> Result<Tenant, EngineError> {
-        let settled = self.core.retry_busy(|store| store.tenant(tenant)).await?;
-        Ok(settled.unwrap_or_else(|| Tenant::new(tenant.clone())))
+        let stored = self.core.retry_busy(|store| store.tenant(tenant)).await?;
+        Ok(stored.unwrap_or_else(|| Tenant::new(tenant.clone())))
     }
 
     pub async fn api_key(self, tenant: &TenantId, id: &KeyId) -> Result<Option<ApiKey>, EngineError> {
@@ -80,25 +80,25 @@ impl<S: Store> TenantHandle<S> {
         if people.is_empty() && !current.people.is_empty() {
             return Err(EngineError::DirectoryRemoved { tenant: self.tenant.clone() });
         }
-        let wanted = Tenant { caps, people, groups, revision, ..current.clone() };
-        let (bytes, most) = (json::canonical(&wanted).len(), TENANT_BYTES_MAX);
+        let updated = Tenant { caps, people, groups, revision, ..current.clone() };
+        let (bytes, most) = (json::canonical(&updated).len(), TENANT_BYTES_MAX);
         if bytes > most {
             return Err(EngineError::TenantTooLarge { bytes, most });
         }
-        check_people(&wanted.people, &wanted.groups)?;
+        check_people(&updated.people, &updated.groups)?;
         // Before the directory is written: a request that fails in between is repeated, and then revokes the rest. After
         // the write, the same request would find no departed user.
-        self.revoke_keys_of(&departed(&current, &wanted)).await?;
-        let change = AdminChange::of_settings(&current, &wanted);
-        match self.write_audited(AuditedWrite::Tenant(wanted.clone()), change).await? {
+        self.revoke_keys_of(&departed(&current, &updated)).await?;
+        let change = AdminChange::of_settings(&current, &updated);
+        match self.write_audited(AuditedWrite::Tenant(updated.clone()), change).await? {
             Write::Committed => {}
             // An own write whose reply was lost is no conflict.
-            Write::Superseded if self.tenant_settings().await?.as_ref() == Some(&wanted) => {}
+            Write::Superseded if self.tenant_settings().await?.as_ref() == Some(&updated) => {}
             Write::Superseded => return Err(changed()),
         }
         // A key may have been created meanwhile.
-        self.revoke_keys_of(&departed(&current, &wanted)).await?;
-        Ok(wanted)
+        self.revoke_keys_of(&departed(&current, &updated)).await?;
+        Ok(updated)
     }
 
     /// Revokes the keys of users who have left the directory.
@@ -145,7 +145,7 @@ impl<S: Store> TenantHandle<S> {
         match self.write_audited(AuditedWrite::Key(key.clone()), change).await? {
             Write::Committed => Ok(key),
             Write::Superseded if self.api_key(&key.id).await?.as_ref() == Some(&key) => Ok(key),
-            Write::Superseded => Err(EngineError::KeyTaken { key: key.id }),
+            Write::Superseded => Err(EngineError::KeyChanged { key: key.id }),
         }
     }
 
@@ -174,7 +174,7 @@ impl<S: Store> TenantHandle<S> {
                 return Ok(revoked);
             }
         }
-        Err(EngineError::KeyTaken { key: id.clone() })
+        Err(EngineError::KeyChanged { key: id.clone() })
     }
 }
 

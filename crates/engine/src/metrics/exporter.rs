@@ -3,13 +3,13 @@
 //! Each process counts for itself, and its counts end with it, as Prometheus expects. The metrics name tenants, and
 //! the endpoint has no authentication: bind it to an address that only the operator's network reaches.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::metrics;
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
+use http_server::{ConnectionLimits, RunningServer};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -31,7 +31,7 @@ pub struct RecorderError(#[from] BuildError);
 /// The metrics recorder of this process.
 #[derive(Debug)]
 pub struct Meter {
-    kept: PrometheusHandle,
+    handle: PrometheusHandle,
     upkeep: JoinHandle<()>,
 }
 
@@ -41,29 +41,24 @@ impl Meter {
         let durations = Matcher::Full(metrics::RUN_DURATION.to_owned());
         let builder =
             PrometheusBuilder::new().set_buckets_for_metric(durations, &metrics::DURATION_BOUNDS)?;
-        let kept = builder.install_recorder()?;
+        let handle = builder.install_recorder()?;
         metrics::describe();
-        let tidied = kept.clone();
+        let upkeep_handle = handle.clone();
         let upkeep = tokio::spawn(async move {
             loop {
                 sleep(UPKEEP_EVERY).await;
-                tidied.run_upkeep();
+                upkeep_handle.run_upkeep();
             }
         });
-        Ok(Self { kept, upkeep })
+        Ok(Self { handle, upkeep })
     }
 
     /// Serves the metrics at this listener until the result is dropped.
     pub fn serve(self, listener: TcpListener) -> std::io::Result<Serving> {
-        let address = listener.local_addr()?;
-        let kept = self.kept.clone();
-        let routes = Router::new().route(PATH, get(async move || ([(CONTENT_TYPE, TEXT)], kept.render())));
-        let task = tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, routes).await {
-                tracing::error!(event = "metrics_endpoint_failed", %error, "metrics endpoint failed");
-            }
-        });
-        Ok(Serving { address, task, _meter: self })
+        let handle = self.handle.clone();
+        let routes = Router::new().route(PATH, get(async move || ([(CONTENT_TYPE, TEXT)], handle.render())));
+        let server = RunningServer::start(listener, routes, ConnectionLimits::for_monitoring())?;
+        Ok(Serving { server, _meter: self })
     }
 }
 
@@ -75,19 +70,12 @@ impl Drop for Meter {
 
 #[derive(Debug)]
 pub struct Serving {
-    address: SocketAddr,
-    task: JoinHandle<()>,
+    server: RunningServer,
     _meter: Meter,
 }
 
 impl Serving {
     pub fn url(&self) -> String {
-        format!("http://{}{PATH}", self.address)
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.task.abort();
+        format!("http://{}{PATH}", self.server.address())
     }
 }

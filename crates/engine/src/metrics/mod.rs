@@ -54,11 +54,11 @@ pub fn describe() {
     );
 }
 
-pub(crate) fn began(tenant: &TenantId) {
+pub(crate) fn run_created(tenant: &TenantId) {
     transition(tenant, "", RunStatus::Queued);
 }
 
-pub(crate) fn moved(tenant: &TenantId, from: RunStatus, to: RunStatus) {
+pub(crate) fn status_changed(tenant: &TenantId, from: RunStatus, to: RunStatus) {
     transition(tenant, from.as_str(), to);
 }
 
@@ -67,11 +67,11 @@ fn transition(tenant: &TenantId, from: &'static str, to: RunStatus) {
     counter!(RUN_TRANSITIONS, "tenant" => tenant, "from" => from, "to" => to.as_str()).increment(1);
 }
 
-pub(crate) fn ended(tenant: &TenantId, status: RunStatus, took: Duration) {
-    histogram!(RUN_DURATION, "tenant" => tenant.to_string(), "status" => status.as_str()).record(took);
+pub(crate) fn run_ended(tenant: &TenantId, status: RunStatus, duration: Duration) {
+    histogram!(RUN_DURATION, "tenant" => tenant.to_string(), "status" => status.as_str()).record(duration);
 }
 
-pub(crate) fn known(tenant: &TenantId, source: &str) {
+pub(crate) fn duplicate_request(tenant: &TenantId, source: &str) {
     counter!(IDEMPOTENCY_HITS, "tenant" => tenant.to_string(), "source" => source.to_owned()).increment(1);
 }
 

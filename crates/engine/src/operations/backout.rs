@@ -4,7 +4,7 @@
 //! the workflow says how. A run with an unknown outcome stays paused for a person. Nothing is deleted: every canceled
 //! run keeps its chain and gets its evidence.
 
-use domain::command::{Advanced, BackOut, CancelResult};
+use domain::command::{AfterStep, BackOut, CancelResult};
 use domain::failure::{MESSAGE_CHARS_MAX, bounded};
 use domain::{DispatchStop, Initiator, RunKey, RunRecord, TenantId, Timestamp};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -52,8 +52,8 @@ impl Backout {
         self.canceling == 0 && self.needs_operator == 0 && self.remaining == 0
     }
 
-    fn count(&mut self, became: &BackoutOutcome) {
-        match became {
+    fn count(&mut self, outcome: &BackoutOutcome) {
+        match outcome {
             BackoutOutcome::Canceled => self.canceled += 1,
             BackoutOutcome::Canceling => self.canceling += 1,
             BackoutOutcome::NeedsOperator => self.needs_operator += 1,
@@ -76,7 +76,9 @@ pub struct BackoutProgress {
     /// When the backout started, as the dispatch switch records it.
     pub begun: Timestamp,
     counts: Backout,
-    /// The first pass is made before every process has seen the stop.
+    /// The first pass is made before every process has seen the stop. It cancels every run that is listed and ignores
+    /// the time of its admission, because the clock of another machine may be fast. Later passes, and a repeated
+    /// backout, must leave the runs that were requested since, and go by that time.
     pass: u32,
     /// How many were canceled before this pass.
     ended_before: u64,
@@ -85,8 +87,9 @@ pub struct BackoutProgress {
 }
 
 impl BackoutProgress {
-    fn begin(begun: Timestamp) -> Self {
-        Self { begun, counts: Backout::default(), pass: 0, ended_before: 0, from: None }
+    /// The backout that started at `begun`, and whether this call started it.
+    fn begin(begun: Timestamp, is_new: bool) -> Self {
+        Self { begun, counts: Backout::default(), pass: u32::from(!is_new), ended_before: 0, from: None }
     }
 
     /// The counts of runs that are left are counted again in each pass.
@@ -96,7 +99,7 @@ impl BackoutProgress {
     }
 
     /// Whether another pass would find no new run, or the limit of passes is reached.
-    fn is_enough(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.pass >= PASSES_MAX || (self.pass > 0 && self.counts.canceled == self.ended_before)
     }
 }
@@ -160,12 +163,12 @@ impl<S: Store> OperationsService<'_, S> {
         mut progress: impl FnMut(&Backout) + Send,
     ) -> Result<(Backout, Option<BackoutProgress>), EngineError> {
         let mut so_far = match so_far {
-            Some(so_far) if self.backed_out_since(scope).await? == Some(so_far.begun) => so_far,
-            Some(_) => return Err(EngineError::BackoutOver),
-            None => BackoutProgress::begin(self.begin_backout(scope, admin, reason).await?),
+            Some(so_far) if self.backout_started_at(scope).await? == Some(so_far.begun) => so_far,
+            Some(_) => return Err(EngineError::DispatchStartedDuringBackout),
+            None => self.begin_backout(scope, admin, reason).await?,
         };
         let until = so_far.begun + STOP_VISIBLE_AFTER;
-        let order =
+        let request =
             BackoutRequest { until, by, reason: bounded(&format!("backout: {reason}"), MESSAGE_CHARS_MAX) };
         let mut limit = PartLimit::start();
         loop {
@@ -173,9 +176,9 @@ impl<S: Store> OperationsService<'_, S> {
                 // Until then a process that has not seen the stop may start a step, and the index may not list its run.
                 sleep((until + S::INDEX_DELAY - self.core.now()).std()).await;
             }
-            so_far.from = self.pass(scope, &order, &mut so_far, &mut limit, &mut progress).await?;
+            so_far.from = self.pass(scope, &request, &mut so_far, &mut limit, &mut progress).await?;
             if so_far.from.is_none() {
-                if so_far.is_enough() {
+                if so_far.is_complete() {
                     return Ok((so_far.counts, None));
                 }
                 so_far.pass += 1;
@@ -187,7 +190,7 @@ impl<S: Store> OperationsService<'_, S> {
     }
 
     /// When the current backout started.
-    async fn backed_out_since(self, scope: &DispatchScope) -> Result<Option<Timestamp>, EngineError> {
+    async fn backout_started_at(self, scope: &DispatchScope) -> Result<Option<Timestamp>, EngineError> {
         let state = match scope {
             DispatchScope::Tenant(tenant) => self.dispatch(tenant).await?.tenant,
             DispatchScope::All => self.fleet_stopped().await?,
@@ -195,16 +198,18 @@ impl<S: Store> OperationsService<'_, S> {
         Ok(state.and_then(|stopped| stopped.backout))
     }
 
-    /// Stops dispatch; returns when the backout started.
+    /// Stops dispatch and starts a backout, or continues the one that was started before.
     async fn begin_backout(
         self,
         scope: &DispatchScope,
         by: &Initiator,
         reason: &str,
-    ) -> Result<Timestamp, EngineError> {
+    ) -> Result<BackoutProgress, EngineError> {
+        let earlier = self.backout_started_at(scope).await?;
         let now = self.core.now();
         let request = DispatchStop { backout: Some(now), ..DispatchStop::new(by.clone(), reason, now) };
-        Ok(self.stop(scope, request).await?.backout.unwrap_or(now))
+        let begun = self.stop(scope, request).await?.backout.unwrap_or(now);
+        Ok(BackoutProgress::begin(begun, earlier != Some(begun)))
     }
 
     /// How many runs a backout would cancel.
@@ -225,17 +230,17 @@ impl<S: Store> OperationsService<'_, S> {
         scope: &DispatchScope,
         so_far: Option<CountProgress>,
     ) -> Result<(u64, Option<CountProgress>), EngineError> {
-        let (mut counted, from) =
+        let (mut counted, mut from) =
             so_far.map_or((0, None), |CountProgress { counted, from }| (counted, Some(from)));
         let mut limit = PartLimit::start();
-        let mut tenants = Tenants::of(scope, from.as_ref());
+        let mut tenants = Tenants::of(scope, &mut from);
         while let Some(tenant) = tenants.next(self.core).await? {
-            let mut pages = Pages::of(&tenant, self.backed_out_until(&tenant).await?, from.as_ref());
+            let mut pages = Pages::of(&tenant, self.backout_cutoff(&tenant).await?, from.as_ref());
             while let Some(runs) = pages.next(self.core).await? {
                 counted += runs.len() as u64;
                 limit.add(runs.len());
                 if let Some(from) = pages.bookmark().filter(|_| limit.is_full()) {
-                    let from = from.followed_by(tenants);
+                    let from = from.with_later_tenants(tenants);
                     return Ok((counted, Some(CountProgress { counted, from })));
                 }
             }
@@ -244,7 +249,7 @@ impl<S: Store> OperationsService<'_, S> {
     }
 
     /// Runs admitted before this time are being canceled; `None` if `tenant` is not backed out.
-    async fn backed_out_until(self, tenant: &TenantId) -> Result<Option<Timestamp>, EngineError> {
+    async fn backout_cutoff(self, tenant: &TenantId) -> Result<Option<Timestamp>, EngineError> {
         let state = self.dispatch(tenant).await?;
         let begun = [state.fleet, state.tenant].into_iter().flatten().find_map(|stopped| stopped.backout);
         Ok(begun.map(|begun| begun + STOP_VISIBLE_AFTER))
@@ -254,21 +259,22 @@ impl<S: Store> OperationsService<'_, S> {
     async fn pass(
         self,
         scope: &DispatchScope,
-        order: &BackoutRequest<'_>,
+        request: &BackoutRequest<'_>,
         so_far: &mut BackoutProgress,
         limit: &mut PartLimit,
         progress: &mut (impl FnMut(&Backout) + Send),
     ) -> Result<Option<Bookmark>, EngineError> {
-        let from = so_far.from.take();
+        let mut from = so_far.from.take();
         if from.is_none() {
             so_far.begin_pass();
         }
-        let mut tenants = Tenants::of(scope, from.as_ref());
+        let mut tenants = Tenants::of(scope, &mut from);
         while let Some(tenant) = tenants.next(self.core).await? {
-            let mut pages = Pages::of(&tenant, Some(order.until), from.as_ref());
+            let until = (so_far.pass > 0).then_some(request.until);
+            let mut pages = Pages::of(&tenant, until, from.as_ref());
             while let Some(runs) = pages.next(self.core).await? {
                 let count = runs.len();
-                let outcomes = runs.into_iter().map(|run| self.end_in_trace(run, order));
+                let outcomes = runs.into_iter().map(|run| self.cancel_in_trace(run, request));
                 let mut outcomes = stream::iter(outcomes).buffer_unordered(CONCURRENT_RUNS);
                 while let Some(outcome) = outcomes.try_next().await? {
                     so_far.counts.count(&outcome);
@@ -276,33 +282,37 @@ impl<S: Store> OperationsService<'_, S> {
                 }
                 limit.add(count);
                 if let Some(from) = pages.bookmark().filter(|_| limit.is_full()) {
-                    return Ok(Some(from.followed_by(tenants)));
+                    return Ok(Some(from.with_later_tenants(tenants)));
                 }
             }
         }
         Ok(None)
     }
 
-    async fn end_in_trace(
+    async fn cancel_in_trace(
         self,
         run: RunRecord,
-        order: &BackoutRequest<'_>,
+        request: &BackoutRequest<'_>,
     ) -> Result<BackoutOutcome, EngineError> {
-        trace::with_context(run.trace_context(), self.end(&run.key, order)).await
+        trace::with_context(run.trace_context(), self.cancel_run(&run.key, request)).await
     }
 
-    async fn end(self, run: &RunKey, order: &BackoutRequest<'_>) -> Result<BackoutOutcome, EngineError> {
-        match self.core.decide(run, order.by, &BackOut { reason: order.reason.clone() }).await {
-            Ok(Some(CancelResult::Now(Advanced::Ended(_)))) => Ok(BackoutOutcome::Canceled),
-            Ok(None | Some(CancelResult::Now(Advanced::Paused))) => Ok(BackoutOutcome::NeedsOperator),
+    async fn cancel_run(
+        self,
+        run: &RunKey,
+        request: &BackoutRequest<'_>,
+    ) -> Result<BackoutOutcome, EngineError> {
+        match self.core.decide(run, request.by, &BackOut { reason: request.reason.clone() }).await {
+            Ok(Some(CancelResult::Stopped(AfterStep::Ended(_)))) => Ok(BackoutOutcome::Canceled),
+            Ok(None | Some(CancelResult::Stopped(AfterStep::Paused))) => Ok(BackoutOutcome::NeedsOperator),
             Ok(Some(
-                CancelResult::Now(Advanced::Ready)
+                CancelResult::Stopped(AfterStep::Ready)
                 | CancelResult::Requested
                 | CancelResult::AlreadyRequested
                 | CancelResult::RollingBack,
             )) => {
                 // Its message may have been deleted while dispatch was stopped.
-                self.announce_one(run).await?;
+                self.enqueue_run(run).await?;
                 Ok(BackoutOutcome::Canceling)
             }
             Err(EngineError::Refused(_)) => Ok(BackoutOutcome::AlreadyEnded),

@@ -1,15 +1,15 @@
 //! Dispatch: the switch that stops new work.
 //!
 //! A driver that finds dispatch stopped deletes its message: every run that can advance is in the due index, and
-//! starting dispatch announces those that wait.
+//! starting dispatch enqueues those that wait.
 
 use std::cmp::Ordering;
 
 use domain::audit::AdminChange;
 use domain::dispatch::RECORD_FORMAT;
 use domain::{
-    DispatchStop, Fleet, Initiator, Job, Live, Millis, Outgoing, QueueName, RunKey, RunRecord, RunStatus,
-    Tenant, TenantId,
+    DispatchStop, Fleet, Initiator, Job, Millis, Outgoing, QueueName, RunKey, RunRecord, RunStatus,
+    StepState, Tenant, TenantId,
 };
 use serde::{Deserialize, Serialize};
 use store::{AuditedWrite, Store, StoreError, Write, trace};
@@ -36,7 +36,7 @@ pub enum DispatchScope {
 /// The progress of a start that continues in a later call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartProgress {
-    announced: u64,
+    enqueued: u64,
     from: Bookmark,
 }
 
@@ -89,14 +89,14 @@ impl<S: Store> OperationsService<'_, S> {
         scope: &DispatchScope,
         request: DispatchStop,
     ) -> Result<DispatchStop, EngineError> {
-        let both =
+        let merge =
             |before: DispatchStop| DispatchStop { backout: before.backout.or(request.backout), ..before };
-        let to = |current: Option<DispatchStop>| Some(current.map_or_else(|| request.clone(), both));
+        let update = |current: Option<DispatchStop>| Some(current.map_or_else(|| request.clone(), merge));
         let change = AdminChange::DispatchStopped {
             reason: request.reason.clone(),
             backout: request.backout.is_some(),
         };
-        let current = self.set_switch(scope, &request.by, to, &change).await?;
+        let current = self.set_switch(scope, &request.by, update, &change).await?;
         tracing::warn!(
             event = "dispatch_stopped",
             ?scope,
@@ -107,15 +107,15 @@ impl<S: Store> OperationsService<'_, S> {
         Ok(current.unwrap_or(request))
     }
 
-    /// Starts dispatch and announces every run that can advance; returns how many. If this is cut short, the sweep
+    /// Starts dispatch and enqueues every run that can advance; returns how many. If this is cut short, the sweep
     /// wakes the rest.
     pub async fn start_dispatch(self, scope: &DispatchScope, by: &Initiator) -> Result<u64, EngineError> {
         let mut so_far = None;
         loop {
-            let (announced, rest) = self.start_part(scope, by, so_far).await?;
+            let (enqueued, rest) = self.start_part(scope, by, so_far).await?;
             match rest {
                 Some(rest) => so_far = Some(rest),
-                None => return Ok(announced),
+                None => return Ok(enqueued),
             }
         }
     }
@@ -131,39 +131,41 @@ impl<S: Store> OperationsService<'_, S> {
             self.set_switch(scope, by, |_| None, &AdminChange::DispatchStarted).await?;
             tracing::warn!(event = "dispatch_started", ?scope, by = by.id, "dispatch started");
         }
-        let (mut announced, from) =
-            so_far.map_or((0, None), |StartProgress { announced, from }| (announced, Some(from)));
+        let (mut enqueued, mut from) =
+            so_far.map_or((0, None), |StartProgress { enqueued, from }| (enqueued, Some(from)));
         let mut limit = PartLimit::start();
-        let mut tenants = Tenants::of(scope, from.as_ref());
+        let mut tenants = Tenants::of(scope, &mut from);
         while let Some(tenant) = tenants.next(self.core).await? {
             let mut pages = Pages::of(&tenant, None, from.as_ref());
             while let Some(runs) = pages.next(self.core).await? {
-                announced += self.announce(&runs).await?;
+                enqueued += self.enqueue_runs(&runs).await?;
                 limit.add(runs.len());
                 if let Some(from) = pages.bookmark().filter(|_| limit.is_full()) {
-                    let from = from.followed_by(tenants);
-                    return Ok((announced, Some(StartProgress { announced, from })));
+                    let from = from.with_later_tenants(tenants);
+                    return Ok((enqueued, Some(StartProgress { enqueued, from })));
                 }
             }
         }
-        Ok((announced, None))
+        Ok((enqueued, None))
     }
 
-    /// Applies `to` to the switch and returns its new state.
+    /// Applies `update` to the switch and returns its new state.
     async fn set_switch(
         self,
         scope: &DispatchScope,
         by: &Initiator,
-        to: impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
+        update: impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
         change: &AdminChange,
     ) -> Result<Option<DispatchStop>, EngineError> {
         for _ in 0..ROUNDS_MAX {
             let (current, written) = match scope {
                 DispatchScope::Tenant(tenant) => {
                     let admin = Admin { tenant: Some(tenant), by };
-                    self.set_tenant_switch(tenant, admin, &to, change).await?
+                    self.set_tenant_switch(tenant, admin, &update, change).await?
                 }
-                DispatchScope::All => self.set_fleet_switch(Admin { tenant: None, by }, &to, change).await?,
+                DispatchScope::All => {
+                    self.set_fleet_switch(Admin { tenant: None, by }, &update, change).await?
+                }
             };
             if written == Write::Committed {
                 // This process sees the change at once.
@@ -178,13 +180,13 @@ impl<S: Store> OperationsService<'_, S> {
         self,
         id: &TenantId,
         admin: Admin<'_>,
-        to: &impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
+        update: &impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
         change: &AdminChange,
     ) -> Result<(Option<DispatchStop>, Write), EngineError> {
         let before = self.core.retry_busy(|store| store.tenant(id)).await?;
         let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
         let before = before.unwrap_or_else(|| Tenant::new(id.clone()));
-        let stopped = to(before.stopped.clone());
+        let stopped = update(before.stopped.clone());
         if stopped == before.stopped {
             return Ok((stopped, Write::Committed));
         }
@@ -196,13 +198,13 @@ impl<S: Store> OperationsService<'_, S> {
     async fn set_fleet_switch(
         self,
         admin: Admin<'_>,
-        to: &impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
+        update: &impl Fn(Option<DispatchStop>) -> Option<DispatchStop>,
         change: &AdminChange,
     ) -> Result<(Option<DispatchStop>, Write), EngineError> {
         let before = self.core.retry_busy(S::fleet).await?;
         let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
         let before = before.unwrap_or_default();
-        let stopped = to(before.stopped.clone());
+        let stopped = update(before.stopped.clone());
         if stopped == before.stopped {
             return Ok((stopped, Write::Committed));
         }
@@ -213,14 +215,16 @@ impl<S: Store> OperationsService<'_, S> {
 
     /// Records the format of this program's records, so that older programs start no steps from now on. Fails if this
     /// program is older than another that has started.
-    pub async fn record_format(self) -> Result<(), EngineError> {
+    pub async fn register_record_format(self) -> Result<(), EngineError> {
         for _ in 0..ROUNDS_MAX {
             let before = self.core.retry_busy(S::fleet).await?;
             let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
             let before = before.unwrap_or_default();
             match before.format.cmp(&RECORD_FORMAT) {
                 Ordering::Equal => return Ok(()),
-                Ordering::Greater => return Err(EngineError::Outdated { format: before.format }),
+                Ordering::Greater => {
+                    return Err(EngineError::UnsupportedRecordFormat { format: before.format });
+                }
                 Ordering::Less => {}
             }
             let after = Fleet { format: RECORD_FORMAT, revision, ..before };
@@ -231,17 +235,17 @@ impl<S: Store> OperationsService<'_, S> {
         Err(StoreError::Busy { doing: "record the format" }.into())
     }
 
-    /// Announces those of `runs` that can advance; returns how many.
-    async fn announce(self, runs: &[RunRecord]) -> Result<u64, EngineError> {
-        let mut announced = 0;
-        for run in runs.iter().filter(|run| can_be_taken_up(run)) {
-            trace::with_context(run.trace_context(), self.announce_one(&run.key)).await?;
-            announced += 1;
+    /// Enqueues those of `runs` that can advance; returns how many.
+    async fn enqueue_runs(self, runs: &[RunRecord]) -> Result<u64, EngineError> {
+        let mut enqueued = 0;
+        for run in runs.iter().filter(|run| can_advance(run)) {
+            trace::with_context(run.trace_context(), self.enqueue_run(&run.key)).await?;
+            enqueued += 1;
         }
-        Ok(announced)
+        Ok(enqueued)
     }
 
-    pub(crate) async fn announce_one(self, run: &RunKey) -> Result<(), EngineError> {
+    pub(crate) async fn enqueue_run(self, run: &RunKey) -> Result<(), EngineError> {
         let run = run.clone();
         let message = Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) };
         Ok(self.core.retry_busy(|store| store.send(&message)).await?)
@@ -249,13 +253,13 @@ impl<S: Store> OperationsService<'_, S> {
 }
 
 /// Whether a driver would find something to do, now or when a lease expires.
-fn can_be_taken_up(run: &RunRecord) -> bool {
-    let moves = match &run.live {
-        Live::Ready { .. } | Live::Running(_) | Live::Retrying { .. } => true,
-        Live::Unresolved { .. }
-        | Live::WaitingEvent { .. }
-        | Live::WaitingApproval { .. }
-        | Live::Ended { .. } => false,
+fn can_advance(run: &RunRecord) -> bool {
+    let has_work = match &run.step_state {
+        StepState::Ready { .. } | StepState::Running(_) | StepState::Retrying { .. } => true,
+        StepState::Unresolved { .. }
+        | StepState::WaitingEvent { .. }
+        | StepState::WaitingApproval { .. }
+        | StepState::Ended { .. } => false,
     };
-    moves && run.status != RunStatus::Paused
+    has_work && run.status != RunStatus::Paused
 }

@@ -8,25 +8,33 @@
 
 use domain::chain::StoredEvent;
 use domain::{Approval, ApprovalId, Evidence, IdempotencyKey, Receipt, RunId, RunKey, RunRecord};
-use evidence::{BundleInput, LogEntry, PublicKey, ReceiptOwner, SealStatus, StoredRun};
+use evidence::{BundleComparison, BundleInput, LogEntry, PublicKey, ReceiptOwner, StoredRun};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use store::{LogPosition, Store, StoreError, Write};
 
 use crate::admission::AdmissionService;
-use crate::core::{EvidenceSigner, Loaded, journal};
+use crate::core::{EvidenceSigner, LoadedRun, journal};
 use crate::error::{EngineError, error_chain};
 use crate::operations::OperationsService;
 use crate::operations::inspect::{EVENTS_MAX, RunView};
 use crate::tenant_handle::TenantHandle;
 
+/// How many receipts are read at a time to compare a run with its bundle. Most runs have fewer.
+const CONCURRENT_RECEIPTS: usize = 16;
+
 impl<S: Store> TenantHandle<S> {
     /// The recorded evidence of `run`, and its bytes.
     pub async fn evidence(&self, run: &RunId) -> Result<(Evidence, Vec<u8>), EngineError> {
-        self.found(OperationsService::new(&self.core).evidence(&self.key(run)).await).await
+        self.explain_missing_run(OperationsService::new(&self.core).evidence(&self.key(run)).await).await
     }
 
     /// Compares an ended run with its signed bundle. `None` if the run has none, or if the bundle cannot be read.
-    pub async fn seal_status(&self, view: &RunView, key: Option<&PublicKey>) -> Option<SealStatus> {
-        let compared = OperationsService::new(&self.core).seal_status(view, key).await;
+    pub async fn compare_with_bundle(
+        &self,
+        view: &RunView,
+        key: Option<&PublicKey>,
+    ) -> Option<BundleComparison> {
+        let compared = OperationsService::new(&self.core).compare_with_bundle(view, key).await;
         compared.unwrap_or_else(|error| {
             let (run, error) = (&view.record.key, error_chain(&error));
             tracing::warn!(event = "bundle_not_compared", %run, error, "run not compared with its bundle");
@@ -37,7 +45,7 @@ impl<S: Store> TenantHandle<S> {
     /// Every receipt that the run's chain refers to so far.
     pub async fn receipts(&self, run: &RunId) -> Result<Vec<Receipt>, EngineError> {
         let run = self.key(run);
-        let loaded = self.found(self.core.load(&run).await).await?;
+        let loaded = self.explain_missing_run(self.core.load(&run).await).await?;
         let entries = self.core.retry_busy(|store| store.events(&run, 0, EVENTS_MAX)).await?;
         OperationsService::new(&self.core).receipts_of(&loaded, &entries).await
     }
@@ -50,7 +58,7 @@ impl<S: Store> OperationsService<'_, S> {
         if let Err(error) = &built
             && let Some(reason) = refusal_reason(error)
         {
-            journal::evidence_refused(run, reason, &error_chain(error));
+            journal::log_evidence_refused(run, reason, &error_chain(error));
         }
         built
     }
@@ -67,9 +75,10 @@ impl<S: Store> OperationsService<'_, S> {
         // First, because evidence may have to wait for a signing key or a storage service.
         self.release_key(&loaded).await?;
         let (bytes, index) = self.bundle_of(&loaded).await?;
-        let sealed = self.put_bundle(&loaded.record, bytes, index).await?;
-        if self.core.retry_busy(|store| store.put_evidence(run, sealed.clone())).await? == Write::Committed {
-            return Ok(sealed);
+        let evidence = self.put_bundle(&loaded.record, bytes, index).await?;
+        if self.core.retry_busy(|store| store.put_evidence(run, evidence.clone())).await? == Write::Committed
+        {
+            return Ok(evidence);
         }
         // The process that was first recorded the same digest.
         let evidence = self.core.retry_busy(|store| store.evidence(run)).await?;
@@ -78,7 +87,7 @@ impl<S: Store> OperationsService<'_, S> {
 
     /// Wakes the next entry that waits for the run's concurrency key. Without the input the key is not known: the entries
     /// that wait for it are processed again by the sweep.
-    async fn release_key(self, loaded: &Loaded) -> Result<(), EngineError> {
+    async fn release_key(self, loaded: &LoadedRun) -> Result<(), EngineError> {
         let (run, plan) = (&loaded.record.key, loaded.plan.plan());
         if plan.concurrency.is_none() {
             return Ok(());
@@ -106,21 +115,38 @@ impl<S: Store> OperationsService<'_, S> {
         Ok((evidence, bytes))
     }
 
-    pub async fn seal_status(
+    pub async fn compare_with_bundle(
         self,
         view: &RunView,
         key: Option<&PublicKey>,
-    ) -> Result<Option<SealStatus>, EngineError> {
+    ) -> Result<Option<BundleComparison>, EngineError> {
         let record = &view.record;
         if !record.status.is_terminal() {
             return Ok(None);
         }
         let Some(bytes) = self.signed_bundle(&record.key).await? else {
             let recorded = self.core.retry_busy(|store| store.evidence(&record.key)).await?;
-            return Ok(recorded.map(|_| SealStatus::Altered { what: "the recorded evidence" }));
+            return Ok(recorded.map(|_| BundleComparison::Altered { what: "the recorded evidence" }));
         };
-        let stored = StoredRun { record, plan: view.plan(), steps: &view.steps, approvals: &view.approvals };
+        let receipts = evidence::final_receipts(&bytes).into_iter();
+        let receipts = receipts.map(|(key, owner)| self.receipt_by(&record.key, key, owner));
+        let receipts: Vec<Option<Receipt>> =
+            stream::iter(receipts).buffered(CONCURRENT_RECEIPTS).try_collect().await?;
+        let receipts: Vec<Receipt> = receipts.into_iter().flatten().collect();
+        let (steps, approvals) = (&view.steps, &view.approvals);
+        let stored = StoredRun { record, plan: view.plan(), steps, approvals, receipts: &receipts };
         Ok(Some(evidence::compare(&bytes, key, &stored)))
+    }
+
+    /// The receipt that the run `owner` of the same tenant wrote under `key`, although another run's may have displaced it.
+    async fn receipt_by(
+        self,
+        run: &RunKey,
+        key: IdempotencyKey,
+        owner: RunId,
+    ) -> Result<Option<Receipt>, EngineError> {
+        let owner = RunKey { tenant: run.tenant.clone(), run: owner };
+        self.receipt_of(&owner, &key, ReceiptOwner::ThisRun).await
     }
 
     /// The bundle of `run`. It is found even if the ledger has no record of it.
@@ -138,8 +164,9 @@ impl<S: Store> OperationsService<'_, S> {
         }
     }
 
-    /// Stores the bundle, or finds the one that the run has. That one counts if it has the same leaf: it may be signed
-    /// with a previous key.
+    /// Stores the bundle, or finds the one that the run has. That one counts if this key signed it and it has the same
+    /// leaf. A bundle that another key signed may be forged. If it is not, because the key was replaced before the bundle
+    /// was recorded, a worker with the previous key records it.
     async fn put_bundle(
         self,
         record: &RunRecord,
@@ -153,8 +180,12 @@ impl<S: Store> OperationsService<'_, S> {
         let Some(stored) = stored.filter(|stored| *stored != bytes) else {
             return Ok(Evidence { bundle: store::blob_ref(&bytes), name, index, sealed_at });
         };
+        let key = self.core.evidence_signer.as_ref().map(|signer| signer.key.public());
+        let is_ours = |stored: &[u8]| key.as_ref().is_some_and(|key| evidence::is_signed_by(stored, key));
         match evidence::claimed(&stored) {
-            Ok(claim) if claim.run == record.key && claim.leaf == evidence::leaf(record) => {
+            Ok(claim)
+                if is_ours(&stored) && claim.run == record.key && claim.leaf == evidence::leaf(record) =>
+            {
                 Ok(Evidence { bundle: store::blob_ref(&stored), name, index: claim.index, sealed_at })
             }
             _ => Err(EngineError::AlteredRun { run: record.key.clone(), what: "its signed bundle" }),
@@ -166,7 +197,7 @@ impl<S: Store> OperationsService<'_, S> {
         found.ok_or_else(|| EngineError::NoRun { run: run.clone() })
     }
 
-    async fn bundle_of(self, loaded: &Loaded) -> Result<(Vec<u8>, u64), EngineError> {
+    async fn bundle_of(self, loaded: &LoadedRun) -> Result<(Vec<u8>, u64), EngineError> {
         let run = &loaded.record.key;
         let Some(EvidenceSigner { key, origin }) = &self.core.evidence_signer else {
             return Err(EngineError::NoSigningKey);
@@ -184,7 +215,7 @@ impl<S: Store> OperationsService<'_, S> {
         }
         let index = position.index;
         let origin = format!("{origin}/{log}");
-        let material = BundleInput {
+        let input = BundleInput {
             record: &loaded.record,
             plan: loaded.plan.plan(),
             entries: &entries,
@@ -193,13 +224,13 @@ impl<S: Store> OperationsService<'_, S> {
             approvals: &approvals,
             log: LogEntry { origin: &origin, position: &position },
         };
-        let bytes = evidence::build(&material, key)
+        let bytes = evidence::build(&input, key)
             .map_err(|source| EngineError::BadEvidence { run: run.clone(), source: Box::new(source) })?;
         Ok((bytes, index))
     }
 
     /// The approval requests of a run in order; its record counts them.
-    async fn approvals_of(self, loaded: &Loaded) -> Result<Vec<Approval>, EngineError> {
+    async fn approvals_of(self, loaded: &LoadedRun) -> Result<Vec<Approval>, EngineError> {
         let run = &loaded.record.key;
         let mut approvals = Vec::new();
         for number in 0..loaded.record.approvals {
@@ -211,15 +242,15 @@ impl<S: Store> OperationsService<'_, S> {
 
     async fn receipts_of(
         self,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         entries: &[StoredEvent],
     ) -> Result<Vec<Receipt>, EngineError> {
         let run = &loaded.record.key;
         let bad = |source| EngineError::BadEvidence { run: run.clone(), source: Box::new(source) };
         let effects = evidence::effects_of(entries).map_err(bad)?;
         let mut receipts = Vec::with_capacity(effects.len());
-        for (key, whose) in &effects {
-            receipts.extend(self.receipt_of(run, key, *whose).await?);
+        for (key, owner) in &effects {
+            receipts.extend(self.receipt_of(run, key, *owner).await?);
         }
         Ok(receipts)
     }
@@ -229,10 +260,10 @@ impl<S: Store> OperationsService<'_, S> {
         self,
         run: &RunKey,
         key: &IdempotencyKey,
-        whose: ReceiptOwner,
+        owner: ReceiptOwner,
     ) -> Result<Option<Receipt>, EngineError> {
         let current = self.core.retry_busy(|store| store.receipt(&run.tenant, key)).await?;
-        match (whose, current) {
+        match (owner, current) {
             (ReceiptOwner::ThisRun, Some(current)) if current.run != run.run => {
                 Ok(self.core.retry_busy(|store| store.displaced(run, key)).await?)
             }

@@ -7,7 +7,7 @@ use crate::error::EngineError;
 use crate::tenant_handle::TenantHandle;
 
 /// How many entries are read. Beyond that the number alone is the alarm.
-const LOOKED_AT_MAX: u32 = 100;
+const ENTRIES_MAX: u32 = 100;
 
 /// The health of the fleet, as one tenant may see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub struct TenantEntries<T> {
 }
 
 impl<T> TenantEntries<T> {
-    fn among(mut found: Vec<T>, is_theirs: impl FnMut(&T) -> bool) -> Self {
-        let all = found.len() < LOOKED_AT_MAX as usize;
-        found.retain(is_theirs);
+    fn select(mut found: Vec<T>, is_of_tenant: impl FnMut(&T) -> bool) -> Self {
+        let all = found.len() < ENTRIES_MAX as usize;
+        found.retain(is_of_tenant);
         Self { of_tenant: found, all }
     }
 }
@@ -42,7 +42,7 @@ pub struct QueueHealth {
     /// All messages, in flight or not.
     pub depth: u64,
     /// Messages that no worker has received; approximate on SQS.
-    pub waiting: u64,
+    pub visible: u64,
 }
 
 impl<S: Store> TenantHandle<S> {
@@ -51,16 +51,16 @@ impl<S: Store> TenantHandle<S> {
         let mut queues = Vec::with_capacity(QueueName::ALL.len());
         for queue in QueueName::ALL {
             let depth = self.core.retry_busy(|store| store.depth(queue)).await?;
-            let waiting = self.core.retry_busy(|store| store.visible(queue)).await?;
-            queues.push(QueueHealth { queue, depth, waiting });
+            let visible = self.core.retry_busy(|store| store.visible(queue)).await?;
+            queues.push(QueueHealth { queue, depth, visible });
         }
-        let dead = self.core.retry_busy(|store| store.dead_letters(LOOKED_AT_MAX)).await?;
+        let dead = self.core.retry_busy(|store| store.dead_letters(ENTRIES_MAX)).await?;
         let dead =
-            TenantEntries::among(dead, |letter| letter.run().is_some_and(|run| run.tenant == self.tenant));
+            TenantEntries::select(dead, |letter| letter.run().is_some_and(|run| run.tenant == self.tenant));
         let now = self.now();
-        let overdue = self.core.retry_busy(|store| store.due(now, LOOKED_AT_MAX)).await?;
+        let overdue = self.core.retry_busy(|store| store.due(now, ENTRIES_MAX)).await?;
         let overdue = overdue.iter().map(|due| due.run().clone()).collect();
-        let overdue = TenantEntries::among(overdue, |run: &RunKey| run.tenant == self.tenant);
+        let overdue = TenantEntries::select(overdue, |run: &RunKey| run.tenant == self.tenant);
         Ok(FleetHealth { queues, dead, overdue })
     }
 }

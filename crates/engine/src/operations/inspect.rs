@@ -39,11 +39,11 @@ impl<S: Store> TenantHandle<S> {
     }
 
     pub async fn run(&self, run: &RunId) -> Result<RunView, EngineError> {
-        self.found(OperationsService::new(&self.core).inspect(&self.key(run)).await).await
+        self.explain_missing_run(OperationsService::new(&self.core).inspect(&self.key(run)).await).await
     }
 
     pub async fn record(&self, run: &RunId) -> Result<RunRecord, EngineError> {
-        self.found(self.core.record(&self.key(run)).await).await
+        self.explain_missing_run(self.core.record(&self.key(run)).await).await
     }
 
     /// The run's chain from event `from` on, at most `limit` entries; empty if there is no such run.

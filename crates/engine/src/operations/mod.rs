@@ -3,6 +3,7 @@
 mod backout;
 mod dispatch;
 mod evidence;
+mod fleet;
 mod health;
 mod inspect;
 mod pages;

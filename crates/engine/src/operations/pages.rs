@@ -16,10 +16,12 @@ use crate::error::EngineError;
 use crate::operations::dispatch::DispatchScope;
 
 /// How many runs are read at a time; a part ends only between two pages.
-const PAGE: u32 = 50;
+const PAGE_RUNS: u32 = 50;
 
-/// How many tenants are listed at a time. A bookmark contains them.
-const TENANTS: u32 = 250;
+/// How many tenants are listed at a time. Listing tenants reads every unfinished run of the installation, however few are
+/// taken, so one list is for a whole pass. Only a process with direct access to the store works on all tenants, and this
+/// many take about 10 MB of its memory.
+const TENANTS_LISTED: u32 = 100_000;
 
 /// How many runs make a part, give or take a page.
 const PART_RUNS: usize = 200;
@@ -44,8 +46,9 @@ pub(crate) struct Bookmark {
 
 impl Bookmark {
     /// The same position, with the tenants that come after it.
-    pub(crate) fn followed_by(&self, tenants: Tenants) -> Self {
-        Self { later: tenants.next, more: tenants.more, ..self.clone() }
+    pub(crate) fn with_later_tenants(&self, tenants: Tenants) -> Self {
+        let Self { tenant, status, before, .. } = self.clone();
+        Self { tenant, status, before, later: tenants.next, more: tenants.more }
     }
 }
 
@@ -58,12 +61,15 @@ pub(crate) struct Tenants {
 }
 
 impl Tenants {
-    /// The tenants from the bookmark on. A bookmark may come from a client, and does not extend the scope.
-    pub(crate) fn of(scope: &DispatchScope, from: Option<&Bookmark>) -> Self {
+    /// The tenants from the bookmark on. A bookmark may come from a client, and does not extend the scope. The later
+    /// tenants are taken from the bookmark: copying them for each part would take longer with each tenant.
+    pub(crate) fn of(scope: &DispatchScope, from: &mut Option<Bookmark>) -> Self {
         let (next, more) = match (scope, from) {
             (DispatchScope::Tenant(tenant), _) => (VecDeque::from([tenant.clone()]), false),
             (DispatchScope::All, Some(from)) => {
-                (std::iter::once(&from.tenant).chain(&from.later).cloned().collect(), from.more)
+                let mut next = std::mem::take(&mut from.later);
+                next.push_front(from.tenant.clone());
+                (next, from.more)
             }
             (DispatchScope::All, None) => (VecDeque::new(), true),
         };
@@ -73,8 +79,8 @@ impl Tenants {
     pub(crate) async fn next<S: Store>(&mut self, core: &Core<S>) -> Result<Option<TenantId>, EngineError> {
         if self.next.is_empty() && self.more {
             let after = self.last.as_ref();
-            let listed = core.retry_busy(|store| store.tenants(after, TENANTS)).await?;
-            self.more = u32::try_from(listed.len()).is_ok_and(|count| count >= TENANTS);
+            let listed = core.retry_busy(|store| store.tenants(after, TENANTS_LISTED)).await?;
+            self.more = u32::try_from(listed.len()).is_ok_and(|count| count >= TENANTS_LISTED);
             self.next = listed.into();
         }
         self.last = self.next.pop_front();
@@ -93,7 +99,7 @@ impl Pages {
     pub(crate) fn of(tenant: &TenantId, until: Option<Timestamp>, from: Option<&Bookmark>) -> Self {
         let from = from.filter(|from| from.tenant == *tenant).cloned();
         let next = from.or_else(|| {
-            let status = after(None)?;
+            let status = next_status(None)?;
             let (later, more) = (VecDeque::new(), false);
             Some(Bookmark { tenant: tenant.clone(), status, before: None, later, more })
         });
@@ -108,11 +114,14 @@ impl Pages {
         let Some(Bookmark { tenant, status, before, later, more }) = self.next.take() else {
             return Ok(None);
         };
-        let query = RunQuery { status: Some(status), until: self.until, before, ..RunQuery::newest(PAGE) };
+        let query =
+            RunQuery { status: Some(status), until: self.until, before, ..RunQuery::newest(PAGE_RUNS) };
         let page = core.retry_busy(|store| store.runs(&self.tenant, query.clone())).await?;
         self.next = match page.next {
             Some(before) => Some(Bookmark { tenant, status, before: Some(before), later, more }),
-            None => after(Some(status)).map(|status| Bookmark { tenant, status, before: None, later, more }),
+            None => {
+                next_status(Some(status)).map(|status| Bookmark { tenant, status, before: None, later, more })
+            }
         };
         Ok(Some(page.runs))
     }
@@ -124,10 +133,10 @@ impl Pages {
 }
 
 /// The status that is read after `status`.
-fn after(status: Option<RunStatus>) -> Option<RunStatus> {
-    let behind =
-        RunStatus::ALL.iter().copied().skip_while(move |of| status.is_some_and(|status| *of != status));
-    behind.skip(usize::from(status.is_some())).find(|status| !status.is_terminal())
+fn next_status(status: Option<RunStatus>) -> Option<RunStatus> {
+    let from_status =
+        RunStatus::ALL.iter().copied().skip_while(move |other| status.is_some_and(|status| *other != status));
+    from_status.skip(usize::from(status.is_some())).find(|status| !status.is_terminal())
 }
 
 /// Ends a part after a number of runs, or after a time.
@@ -156,7 +165,8 @@ mod tests {
 
     #[test]
     fn every_active_status_is_read_once() {
-        let read: Vec<_> = std::iter::successors(after(None), |status| after(Some(*status))).collect();
+        let read: Vec<_> =
+            std::iter::successors(next_status(None), |status| next_status(Some(*status))).collect();
         let expected: Vec<_> =
             RunStatus::ALL.iter().copied().filter(|status| !status.is_terminal()).collect();
         assert_eq!(read, expected);

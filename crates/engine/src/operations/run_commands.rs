@@ -1,7 +1,7 @@
 //! Commands on a run: signal, cancel, pause, resume, roll back.
 
 use domain::command::{
-    Advanced, Cancel, CancelResult, Command, DeliverSignal, Pause, Resume, RollBack, SignalResult,
+    AfterStep, Cancel, CancelResult, Command, DeliverSignal, Pause, Resume, RollBack, SignalResult,
 };
 use domain::failure::{MESSAGE_CHARS_MAX, bounded};
 use domain::record::Signal;
@@ -9,7 +9,7 @@ use domain::{EventName, RunId, SignalId, StepId, StepSeq, json};
 use serde_json::Value;
 use store::Store;
 
-use crate::core::commit::{Committed, ROUNDS_MAX};
+use crate::core::commit::{CommitResult, ROUNDS_MAX};
 use crate::error::EngineError;
 use crate::tenant_handle::TenantHandle;
 
@@ -36,7 +36,7 @@ impl<S: Store> TenantHandle<S> {
             buffered: false,
         };
         let run = self.key(run);
-        let mut loaded = self.found(self.core.load(&run).await).await?;
+        let mut loaded = self.explain_missing_run(self.core.load(&run).await).await?;
         for _ in 0..ROUNDS_MAX {
             let known = self.core.retry_busy(|store| store.signal(&run, &signal.id)).await?;
             let mut draft = self.core.draft(&loaded, &self.by);
@@ -46,8 +46,8 @@ impl<S: Store> TenantHandle<S> {
             }
             let decision = draft.close();
             match self.core.commit(&loaded, decision).await? {
-                Committed::Yes(_) => return Ok(answer),
-                Committed::Overtaken(now) => loaded = now,
+                CommitResult::Committed(_) => return Ok(answer),
+                CommitResult::Superseded(now) => loaded = now,
             }
         }
         Err(EngineError::Contended { run, rounds: ROUNDS_MAX })
@@ -55,17 +55,17 @@ impl<S: Store> TenantHandle<S> {
 
     /// Cancels a run, now or as soon as its current step allows.
     pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<CancelResult, EngineError> {
-        self.decide(run, &Cancel { reason: in_short(reason) }).await
+        self.decide(run, &Cancel { reason: truncate(reason) }).await
     }
 
     /// Pauses a run; `None` while its step must finish first.
-    pub async fn pause(&self, run: &RunId, reason: &str) -> Result<Option<Advanced>, EngineError> {
-        self.decide(run, &Pause { reason: in_short(reason) }).await
+    pub async fn pause(&self, run: &RunId, reason: &str) -> Result<Option<AfterStep>, EngineError> {
+        self.decide(run, &Pause { reason: truncate(reason) }).await
     }
 
     /// Resumes a paused run at its current step.
     pub async fn resume(&self, run: &RunId, reason: &str) -> Result<(), EngineError> {
-        self.decide(run, &Resume { reason: in_short(reason) }).await
+        self.decide(run, &Resume { reason: truncate(reason) }).await
     }
 
     /// Rolls back a run's effects, newest first, down to a step if one is given; returns the step it starts with.
@@ -75,17 +75,17 @@ impl<S: Store> TenantHandle<S> {
         reason: &str,
         down_to: Option<StepId>,
     ) -> Result<StepSeq, EngineError> {
-        self.decide(run, &RollBack { reason: in_short(reason), down_to }).await
+        self.decide(run, &RollBack { reason: truncate(reason), down_to }).await
     }
 
     async fn decide<C: Command + Clone>(&self, run: &RunId, command: &C) -> Result<C::Output, EngineError> {
         // The commit is a large future, and callers hold more than one.
         let decided = Box::pin(self.core.decide(&self.key(run), &self.by, command)).await;
-        self.found(decided).await
+        self.explain_missing_run(decided).await
     }
 }
 
 /// The reason, cut to the length that a record may hold.
-fn in_short(reason: &str) -> String {
+fn truncate(reason: &str) -> String {
     bounded(reason, MESSAGE_CHARS_MAX)
 }

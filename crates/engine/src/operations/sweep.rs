@@ -30,12 +30,12 @@ const CONCURRENT_WAKES: usize = 128;
 
 /// A tenant with this many due runs in one read is excluded from the next read. If no tenant has as many, at least
 /// 250 tenants share the sweep.
-const CROWD: usize = 8;
+const EXCLUDE_FROM: usize = 8;
 
 /// How often the index is read again. Each read excludes at least one more tenant, and usually all crowding ones.
-const LOOKS_MAX: u32 = 8;
+const READS_MAX: u32 = 8;
 
-/// How many messages one sweep sends: a second or two for a healthy store.
+/// How many messages are sent before the lists are read again: less than a second for a healthy store.
 const FLUSH_MAX: u32 = 200;
 
 /// The time limit of each of the sweep's three parts. The function's timeout is slightly larger than all three.
@@ -57,11 +57,23 @@ impl<S: Store> OperationsService<'_, S> {
     /// take longest comes last.
     pub async fn sweep(self, by: &Initiator) -> Result<SweepResult, EngineError> {
         let start = AdmissionService::new(self.core).start_due_schedules(SCHEDULES_MAX);
-        let scheduled = in_time("start scheduled runs", Box::pin(start)).await;
-        let left = async { Ok(self.core.retry_busy(|store| store.flush(self.core.now(), FLUSH_MAX)).await?) };
-        let sent = in_time("send unsent messages", Box::pin(left)).await;
-        let woken = noted("wake due runs", Box::pin(self.wake_due(by)).await);
+        let scheduled = with_time_limit("start scheduled runs", Box::pin(start)).await;
+        let sent = with_time_limit("send unsent messages", Box::pin(self.flush())).await;
+        let woken = log_error("wake due runs", Box::pin(self.wake_due(by)).await);
         Ok(SweepResult { sent: sent?, woken: woken?, scheduled: scheduled? })
+    }
+
+    /// Sends unsent messages and requests missing evidence, until none is left or half the time is over: after a long
+    /// outage there are many.
+    async fn flush(self) -> Result<u32, EngineError> {
+        let (until, mut sent) = (Instant::now() + PART_MAX / 2, 0);
+        loop {
+            let batch = self.core.retry_busy(|store| store.flush(self.core.now(), FLUSH_MAX)).await?;
+            sent += batch;
+            if batch < FLUSH_MAX || Instant::now() >= until {
+                return Ok(sent);
+            }
+        }
     }
 
     /// Wakes due runs; returns how many. It stops before the function's timeout, because a function that is cut off
@@ -94,7 +106,7 @@ impl<S: Store> OperationsService<'_, S> {
     /// Wakes these runs, several at a time; returns how many were woken before `until`.
     async fn wake_all(self, by: &Initiator, due: Vec<Due>, until: Instant) -> u32 {
         let wakes =
-            in_turns(due).map(|due| async move { Instant::now() < until && self.wake(by, &due).await });
+            round_robin(due).map(|due| async move { Instant::now() < until && self.wake(by, &due).await });
         stream::iter(wakes)
             .buffer_unordered(CONCURRENT_WAKES)
             .filter(|woken| ready(*woken))
@@ -121,7 +133,7 @@ impl<S: Store> OperationsService<'_, S> {
     async fn wake_run(self, by: &Initiator, run: &RunKey) -> Result<bool, EngineError> {
         match self.core.decide(run, by, &Wake).await {
             Ok(why) => {
-                journal::woken(run, why);
+                journal::log_woken(run, why);
                 Ok(true)
             }
             // The run ended or was processed since the index was read.
@@ -133,53 +145,53 @@ impl<S: Store> OperationsService<'_, S> {
     /// The longest overdue runs of crowding tenants, and the longest overdue runs of all others.
     async fn due(self) -> Result<Vec<Due>, EngineError> {
         let now = self.core.now();
-        let (mut due, mut crowd) = (Vec::new(), BTreeSet::new());
-        for look in 1..=LOOKS_MAX {
-            let found = self.core.retry_busy(|store| store.due_excluding(&crowd, now, WAKES_MAX)).await?;
-            let crowding = crowding(&found);
-            if crowding.is_empty() || look == LOOKS_MAX {
+        let (mut due, mut excluded) = (Vec::new(), BTreeSet::new());
+        for read in 1..=READS_MAX {
+            let found = self.core.retry_busy(|store| store.due_excluding(&excluded, now, WAKES_MAX)).await?;
+            let crowding = crowding_tenants(&found);
+            if crowding.is_empty() || read == READS_MAX {
                 due.extend(found);
                 break;
             }
             // The next read finds the runs of the other tenants again, and those behind them.
             due.extend(found.into_iter().filter(|due| crowding.contains(&due.run().tenant)));
-            crowd.extend(crowding);
+            excluded.extend(crowding);
         }
         Ok(due)
     }
 }
 
 /// Runs a part of the sweep with a time limit. Unfinished work stays due.
-async fn in_time<T>(
+async fn with_time_limit<T>(
     doing: &'static str,
     part: impl Future<Output = Result<T, EngineError>>,
 ) -> Result<T, EngineError> {
     let done = timeout(PART_MAX, part).await;
-    noted(doing, done.unwrap_or_else(|_| Err(StoreError::Busy { doing }.into())))
+    log_error(doing, done.unwrap_or_else(|_| Err(StoreError::Busy { doing }.into())))
 }
 
 /// Logs the error of a part of the sweep: the caller gets only one of them.
-fn noted<T>(doing: &str, done: Result<T, EngineError>) -> Result<T, EngineError> {
+fn log_error<T>(doing: &str, done: Result<T, EngineError>) -> Result<T, EngineError> {
     done.inspect_err(|error| {
         tracing::error!(event = "sweep_part_failed", doing, error = %error_chain(error), "part of the sweep failed");
     })
 }
 
 /// The tenants with so many of these runs that other tenants may be missing.
-fn crowding(found: &[Due]) -> BTreeSet<TenantId> {
+fn crowding_tenants(found: &[Due]) -> BTreeSet<TenantId> {
     let mut counts: BTreeMap<&TenantId, usize> = BTreeMap::new();
     for due in found {
         *counts.entry(&due.run().tenant).or_default() += 1;
     }
-    counts.into_iter().filter(|(_, count)| *count >= CROWD).map(|(tenant, _)| tenant.clone()).collect()
+    counts.into_iter().filter(|(_, count)| *count >= EXCLUDE_FROM).map(|(tenant, _)| tenant.clone()).collect()
 }
 
 /// At most [`WAKES_MAX`] runs: the first of each tenant, then the second of each, and so on.
-fn in_turns(due: Vec<Due>) -> impl Iterator<Item = Due> {
-    let mut had: BTreeMap<TenantId, usize> = BTreeMap::new();
+fn round_robin(due: Vec<Due>) -> impl Iterator<Item = Due> {
+    let mut counts: BTreeMap<TenantId, usize> = BTreeMap::new();
     let mut turns: Vec<(usize, Due)> = Vec::with_capacity(due.len());
     for due in due {
-        let turn = had.entry(due.run().tenant.clone()).or_default();
+        let turn = counts.entry(due.run().tenant.clone()).or_default();
         turns.push((*turn, due));
         *turn += 1;
     }
@@ -197,9 +209,9 @@ mod tests {
     }
 
     #[test]
-    fn a_large_tenant_does_not_delay_a_small_one() {
+    fn large_tenant_does_not_delay_a_small_one() {
         let due = [runs("acme", 2_100), runs("umbrella", 2)].concat();
-        let taken: Vec<Due> = in_turns(due).collect();
+        let taken: Vec<Due> = round_robin(due).collect();
         assert_eq!(taken.len(), 2_000);
         let other = |due: &Due| due.run().tenant.as_str() == "umbrella";
         assert_eq!(taken.iter().filter(|due| other(due)).count(), 2);
@@ -210,7 +222,7 @@ mod tests {
 
     #[test]
     fn tenant_with_many_due_runs_is_excluded() {
-        let found = [runs("acme", CROWD), runs("umbrella", CROWD - 1)].concat();
-        assert_eq!(crowding(&found), ["acme".parse().unwrap()].into());
+        let found = [runs("acme", EXCLUDE_FROM), runs("umbrella", EXCLUDE_FROM - 1)].concat();
+        assert_eq!(crowding_tenants(&found), ["acme".parse().unwrap()].into());
     }
 }

@@ -8,23 +8,24 @@ use std::collections::BTreeSet;
 
 use domain::plan::{Call, PlannedStep, Undo, Work};
 use domain::receipt::ReceiptState;
-use domain::record::UNDO_TRIGGER;
+use domain::record::{Effects, UNDO_TRIGGER};
 use domain::{
-    IdempotencyKey, Plan, Receipt, Refusal, RunId, RunKey, RunStatus, StepId, StepRecord, StepSeq,
+    IdempotencyKey, Plan, Receipt, Refusal, RunId, RunKey, RunRecord, RunStatus, StepId, StepRecord, StepSeq,
     StepStatus, ToolName, WorkflowName,
 };
+use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Map, Value, json};
 use store::Store;
 
 use crate::admission::{AdmissionService, StartOutcome, StartResult, StartRun};
-use crate::core::Loaded;
+use crate::core::LoadedRun;
 use crate::error::EngineError;
 use crate::execution::ExecutionService;
 use crate::execution::bind::RunCache;
 use crate::tenant_handle::TenantHandle;
 
-/// After this many failed undos a person has to look at the cause.
-const UNDOS_MAX: u32 = 100;
+/// How many earlier undos are read at a time.
+const UNDO_READS_MAX: usize = 32;
 
 /// What an undo would do, newest effect first.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,15 +55,15 @@ pub struct UndoCall {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotUndoable {
     #[error("already rolled back")]
-    Already,
+    AlreadyRolledBack,
     #[error("performed by run {0}; this run reused its receipt")]
-    AnotherRuns(RunId),
-    #[error("the same effect as that of an earlier step, which is undone")]
-    Earlier,
+    PerformedByOtherRun(RunId),
+    #[error("performed by an earlier step; this step reused its receipt")]
+    SameAsEarlierStep,
     #[error("neither its receipt nor the workflow has an inverse call")]
     NoInverse,
     #[error("the workflow's rollback cannot be evaluated: {0}")]
-    Unbound(String),
+    InvalidRollback(String),
 }
 
 /// The undos of a run that were started before.
@@ -91,7 +92,7 @@ impl From<NotUndoable> for UndoCallError {
 impl From<EngineError> for UndoCallError {
     fn from(error: EngineError) -> Self {
         match error {
-            EngineError::NoPayload { .. } => NotUndoable::Unbound(error.to_string()).into(),
+            EngineError::NoPayload { .. } => NotUndoable::InvalidRollback(error.to_string()).into(),
             error => Self::Failed(error),
         }
     }
@@ -100,7 +101,7 @@ impl From<EngineError> for UndoCallError {
 impl<S: Store> TenantHandle<S> {
     /// What an undo would do. Nothing is changed.
     pub async fn undo_plan(&self, run: &RunId) -> Result<UndoPlan, EngineError> {
-        let loaded = self.found(self.core.load(&self.key(run)).await).await?;
+        let loaded = self.explain_missing_run(self.core.load(&self.key(run)).await).await?;
         let earlier = self.earlier_undos(run).await?;
         let effects = self.undo_effects(&loaded, &earlier.done).await?;
         Ok(UndoPlan { run: loaded.record.key, effects })
@@ -108,10 +109,10 @@ impl<S: Store> TenantHandle<S> {
 
     /// Starts a run that undoes `run`, or returns the one that was started before, unless it failed.
     pub async fn undo(&self, run: &RunId) -> Result<StartResult, EngineError> {
-        let loaded = self.found(self.core.load(&self.key(run)).await).await?;
+        let loaded = self.explain_missing_run(self.core.load(&self.key(run)).await).await?;
         let EarlierUndos { done, current, next: key } = self.earlier_undos(run).await?;
         if let Some(run) = current {
-            return Ok(StartResult { run, new: false, outcome: StartOutcome::Own });
+            return Ok(StartResult { run, new: false, outcome: StartOutcome::OwnRun });
         }
         let effects = self.undo_effects(&loaded, &done).await?;
         let calls: Vec<_> =
@@ -135,31 +136,54 @@ impl<S: Store> TenantHandle<S> {
         AdmissionService::new(&self.core).start(request).await
     }
 
-    /// The undos of `run` that were started before.
+    /// The undos of `run` that were started before. Their number is not limited: otherwise a user could start and cancel
+    /// undos until the run cannot be undone any more.
     async fn earlier_undos(&self, run: &RunId) -> Result<EarlierUndos, EngineError> {
         let mut done = BTreeSet::new();
-        for number in 0..UNDOS_MAX {
-            let next = IdempotencyKey::new(&format!("undo:{run}:{number}"))
-                .map_err(|_| EngineError::NoRun { run: self.key(run) })?;
-            let undo = self.key(&RunId::derive(&self.tenant, &next));
-            let Some(record) = self.core.retry_busy(|store| store.load(&undo)).await? else {
-                return Ok(EarlierUndos { done, current: None, next });
-            };
-            if !matches!(record.status, RunStatus::FailedTerminal | RunStatus::Canceled) {
-                return Ok(EarlierUndos { done, current: Some(undo), next });
+        let (mut first, mut count) = (0, 1);
+        loop {
+            let mut records = stream::iter(first..first + count)
+                .map(|number| self.undo_run(run, number))
+                .buffered(UNDO_READS_MAX);
+            while let Some(read) = records.next().await {
+                let (next, undo, record) = read?;
+                let Some(record) = record else { return Ok(EarlierUndos { done, current: None, next }) };
+                if !matches!(record.status, RunStatus::FailedTerminal | RunStatus::Canceled) {
+                    return Ok(EarlierUndos { done, current: Some(undo), next });
+                }
+                if record.effects != Effects::default() {
+                    done.extend(self.steps_done(&record).await?);
+                }
             }
-            let plan = self.core.plan(&self.tenant, record.plan).await?;
-            let steps = self.core.retry_busy(|store| store.steps(&undo)).await?;
-            let undone = steps.iter().filter(|step| step.status == StepStatus::Succeeded && !step.undo);
-            done.extend(undone.filter_map(|step| Some(plan.plan().step(step.seq)?.id.clone())));
+            (first, count) = (first + count, (count * 2).min(UNDO_READS_MAX));
         }
-        Err(Refusal::NothingToRollBack.into())
+    }
+
+    /// The key and the name of the undo with this number, and its record if it was started.
+    async fn undo_run(
+        &self,
+        run: &RunId,
+        number: usize,
+    ) -> Result<(IdempotencyKey, RunKey, Option<RunRecord>), EngineError> {
+        let key = IdempotencyKey::new(&format!("undo:{run}:{number}"))
+            .map_err(|_| EngineError::NoRun { run: self.key(run) })?;
+        let undo = self.key(&RunId::derive(&self.tenant, &key));
+        let record = self.core.retry_busy(|store| store.load(&undo)).await?;
+        Ok((key, undo, record))
+    }
+
+    /// The steps that an ended undo performed.
+    async fn steps_done(&self, undo: &RunRecord) -> Result<Vec<StepId>, EngineError> {
+        let plan = self.core.plan(&self.tenant, undo.plan).await?;
+        let steps = self.core.retry_busy(|store| store.steps(&undo.key)).await?;
+        let done = steps.iter().filter(|step| step.status == StepStatus::Succeeded && !step.undo);
+        Ok(done.filter_map(|step| Some(plan.plan().step(step.seq)?.id.clone())).collect())
     }
 
     /// The effects of an ended run, newest first.
     async fn undo_effects(
         &self,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         done: &BTreeSet<StepId>,
     ) -> Result<Vec<UndoEffect>, EngineError> {
         let run = &loaded.record.key;
@@ -176,7 +200,7 @@ impl<S: Store> TenantHandle<S> {
 
     async fn undo_effect(
         &self,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         steps: &[StepRecord],
         (step, done): (&StepRecord, &BTreeSet<StepId>),
     ) -> Result<Option<UndoEffect>, EngineError> {
@@ -189,11 +213,11 @@ impl<S: Store> TenantHandle<S> {
         let target = receipt.target.clone();
         let rolled_back = steps.iter().any(|other| other.undo && other.seq == step.seq);
         let by = if rolled_back || done.contains(&planned.id) {
-            Err(NotUndoable::Already)
+            Err(NotUndoable::AlreadyRolledBack)
         } else if receipt.run != loaded.record.key.run {
-            Err(NotUndoable::AnotherRuns(receipt.run))
+            Err(NotUndoable::PerformedByOtherRun(receipt.run))
         } else if !loaded.record.acted.has(step.seq) {
-            Err(NotUndoable::Earlier)
+            Err(NotUndoable::SameAsEarlierStep)
         } else {
             match self.undo_call(loaded, step.seq, planned, &receipt).await {
                 Ok(call) => Ok(call),
@@ -206,7 +230,7 @@ impl<S: Store> TenantHandle<S> {
 
     async fn undo_call(
         &self,
-        loaded: &Loaded,
+        loaded: &LoadedRun,
         seq: StepSeq,
         planned: &PlannedStep,
         receipt: &Receipt,
@@ -219,7 +243,7 @@ impl<S: Store> TenantHandle<S> {
         let scope = ExecutionService::new(&self.core).scope(loaded, &mut RunCache::default(), reads).await?;
         match template.map(|template| template.bind(&scope)) {
             Some(Ok(Value::Object(with))) => Ok(UndoCall { tool: call.tool.clone(), with }),
-            Some(Err(error)) => Err(NotUndoable::Unbound(error.to_string()).into()),
+            Some(Err(error)) => Err(NotUndoable::InvalidRollback(error.to_string()).into()),
             Some(Ok(_)) | None => Err(NotUndoable::NoInverse.into()),
         }
     }
@@ -232,14 +256,14 @@ fn recorded_inverse(receipt: &Receipt) -> Option<UndoCall> {
 }
 
 /// A workflow of these calls, whose fields come with the trigger.
-fn undo_workflow(of: &Plan, calls: &[(StepSeq, &UndoCall)]) -> Result<Plan, EngineError> {
-    let bad = |why: String| EngineError::BadPlan { plan: of.hash(), why };
-    let name: String = format!("undo-{}", of.workflow).chars().take(domain::id::ID_BYTES_MAX).collect();
+fn undo_workflow(plan: &Plan, calls: &[(StepSeq, &UndoCall)]) -> Result<Plan, EngineError> {
+    let bad = |why: String| EngineError::BadPlan { plan: plan.hash(), why };
+    let name: String = format!("undo-{}", plan.workflow).chars().take(domain::id::ID_BYTES_MAX).collect();
     let workflow = WorkflowName::new(&name).map_err(|error| bad(error.to_string()))?;
     let mut steps = Vec::with_capacity(calls.len());
     for (index, (seq, call)) in calls.iter().enumerate() {
-        let planned = of.step(*seq).ok_or_else(|| bad(format!("it has no step {}", seq.0)))?;
-        let mut step = PlannedStep::new(planned.id.clone(), Work::Call(handed_over(index, call)));
+        let planned = plan.step(*seq).ok_or_else(|| bad(format!("it has no step {}", seq.0)))?;
+        let mut step = PlannedStep::new(planned.id.clone(), Work::Call(call_from_trigger(index, call)));
         step.blast_radius = planned.blast_radius;
         step.critical = planned.critical;
         step.on_reject = planned.on_reject;
@@ -247,17 +271,17 @@ fn undo_workflow(of: &Plan, calls: &[(StepSeq, &UndoCall)]) -> Result<Plan, Engi
         steps.push(step);
     }
     Ok(Plan {
-        author: of.author.clone(),
-        approval_timing: of.approval_timing,
-        ..Plan::new(workflow, of.environment, steps)
+        author: plan.author.clone(),
+        approval_timing: plan.approval_timing,
+        ..Plan::new(workflow, plan.environment, steps)
     })
 }
 
 /// The call with its fields read from the trigger, by name.
-fn handed_over(index: usize, call: &UndoCall) -> Call {
+fn call_from_trigger(index: usize, call: &UndoCall) -> Call {
     let field = |name: &String| {
-        let name_in_quotes = Value::String(name.clone()).to_string();
-        (name.clone(), Value::String(format!("${{ trigger.undo[{index}][{name_in_quotes}] }}")))
+        let quoted = Value::String(name.clone()).to_string();
+        (name.clone(), Value::String(format!("${{ trigger.undo[{index}][{quoted}] }}")))
     };
     Call { tool: call.tool.clone(), with: Value::Object(call.with.keys().map(field).collect()) }
 }

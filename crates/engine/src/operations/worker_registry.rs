@@ -1,8 +1,10 @@
 //! The worker registry: lists workers, and asks one to drain.
 
+use domain::audit::AdminChange;
 use domain::{DrainRequest, Initiator, WorkerId, WorkerRecord, WorkerReport};
-use store::{Store, Write};
+use store::{AuditedWrite, Store, Write};
 
+use crate::core::audit::Admin;
 use crate::core::commit::ROUNDS_MAX;
 use crate::error::EngineError;
 use crate::operations::OperationsService;
@@ -34,7 +36,7 @@ impl<S: Store> OperationsService<'_, S> {
     }
 
     /// Asks a worker to drain: it starts nothing new, finishes its messages, and exits. It sees the request at its
-    /// next heartbeat. Returns its record. If it was request before, the first request is kept; if it has stopped,
+    /// next heartbeat. Returns its record. If it was requested before, the first request is kept; if it has stopped,
     /// nothing changes.
     pub async fn request_drain(
         self,
@@ -49,11 +51,14 @@ impl<S: Store> OperationsService<'_, S> {
                 return Ok(record);
             }
             let updated = record.with_drain_request(request.clone());
-            if self.core.retry_busy(|store| store.put_worker(updated.clone())).await? == Write::Committed {
+            let change =
+                AdminChange::DrainRequested { worker: worker.clone(), reason: request.reason.clone() };
+            let (admin, write) = (Admin { tenant: None, by }, AuditedWrite::Worker(updated.clone()));
+            if self.core.write_audited(admin, write, change).await? == Write::Committed {
                 tracing::warn!(event = "drain_requested", %worker, by = by.id, reason = request.reason, "worker drain requested");
                 return Ok(updated);
             }
         }
-        Err(EngineError::WorkerBusy { worker: worker.clone() })
+        Err(EngineError::WorkerRecordContended { worker: worker.clone() })
     }
 }

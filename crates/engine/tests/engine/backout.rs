@@ -1,6 +1,7 @@
 //! Backout and start for all tenants, in parts.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -36,30 +37,42 @@ async fn tenants_are_listed_once_for_each_pass() {
             start(&engine, tenant, &run.to_string()).await;
         }
     }
-    let listed = || std::mem::take(&mut *calls.lock().unwrap()).get("ledger.tenants").copied();
-    listed();
+    let take_list_calls = || std::mem::take(&mut *calls.lock().unwrap()).get("ledger.tenants").copied();
+    take_list_calls();
     let all = u64::try_from(TENANTS * RUNS).unwrap();
 
     assert_eq!(engine.operations().count_active_runs(&DispatchScope::All).await.unwrap(), all);
-    assert_eq!(listed(), Some(1));
+    assert_eq!(take_list_calls(), Some(1));
     assert_eq!(engine.operations().start_dispatch(&DispatchScope::All, &ada()).await.unwrap(), all);
-    assert_eq!(listed(), Some(1));
+    assert_eq!(take_list_calls(), Some(1));
     let backout =
         Box::pin(engine.operations().backout(&DispatchScope::All, &ada(), "fire", |_| {})).await.unwrap();
     assert_eq!(backout, Backout { canceled: all, ..Backout::default() });
-    assert_eq!(listed(), Some(2), "the second pass finds no run");
+    assert_eq!(take_list_calls(), Some(2), "the second pass finds no run");
 }
 
+/// A list of tenants reads the whole index, however few of them it returns.
 #[tokio::test(start_paused = true)]
-async fn more_tenants_than_one_list_are_all_reached() {
-    let engine = testkit::engine().standard_tools().clock(TestClock::runtime()).build();
+async fn many_tenants_are_listed_once_for_each_pass() {
+    let lists = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&lists);
+    let faults = Faults::at("ledger.tenants", move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Fault::None
+    });
+    let builder = testkit::engine().standard_tools().clock(TestClock::runtime());
+    let store = Intercepted::new(builder.memory(), faults);
+    let engine = builder.on(store);
     for tenant in 0..501 {
         start(&engine, tenant, "request").await;
     }
     let all = DispatchScope::All;
     assert_eq!(engine.operations().count_active_runs(&all).await.unwrap(), 501);
+    assert_eq!(engine.operations().start_dispatch(&all, &ada()).await.unwrap(), 501);
+    assert_eq!(lists.swap(0, Ordering::Relaxed), 2);
     let backout = Box::pin(engine.operations().backout(&all, &ada(), "fire", |_| {})).await.unwrap();
     assert_eq!(backout, Backout { canceled: 501, ..Backout::default() });
+    assert_eq!(lists.load(Ordering::Relaxed), 2, "two passes");
 }
 
 /// An index that may be late by ten seconds.
@@ -99,4 +112,18 @@ async fn backout_finds_a_run_that_is_listed_late() {
 
     assert_eq!(backout.unwrap(), Backout { canceled: 1, ..Backout::default() });
     assert_eq!(store.load(&late).await.unwrap().unwrap().status, RunStatus::Canceled);
+}
+
+/// The run exists before the backout, although the clock that admitted it says otherwise.
+#[tokio::test(start_paused = true)]
+async fn backout_finds_a_run_admitted_by_a_fast_clock() {
+    let (clock, fast) = (TestClock::runtime(), TestClock::runtime());
+    fast.advance(Millis::mins(10));
+    let store: SqliteStore = testkit::engine().clock(clock.clone()).memory();
+    let engine = testkit::engine().standard_tools().clock(clock).on(store.clone());
+    let run = start(&testkit::engine().standard_tools().clock(fast).on(store.clone()), 0, "fast").await;
+
+    let backout = engine.operations().backout(&DispatchScope::All, &ada(), "fire", |_| {}).await;
+    assert_eq!(backout.unwrap(), Backout { canceled: 1, ..Backout::default() });
+    assert_eq!(store.load(&run).await.unwrap().unwrap().status, RunStatus::Canceled);
 }

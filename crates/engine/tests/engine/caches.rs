@@ -44,7 +44,7 @@ impl TestEnv {
     }
 
     /// Gives each tenant a policy of its own.
-    async fn settle(&self) {
+    async fn set_policies(&self) {
         for number in 0..TENANTS {
             let rule = format!(
                 "package countersign\nallow contains {{\"rule\": \"all\", \"message\": \"tenant {number}\"}}\n"
@@ -62,7 +62,7 @@ impl TestEnv {
 #[tokio::test]
 async fn caches_hold_the_plans_and_policies_of_a_fleet() {
     let env = TestEnv::new();
-    env.settle().await;
+    env.set_policies().await;
     for round in ["1", "2"] {
         let mut runs = Vec::new();
         for number in 0..TENANTS {
@@ -84,8 +84,8 @@ async fn fleet_switch_is_read_once_for_all_tenants() {
             let run = env.start(number, testkit::TRANSFORM, &second.to_string()).await;
             assert_eq!(testkit::advance(&env.engine, &run).await, RunStatus::Succeeded);
         }
-        assert_eq!(env.count("governance.eventual"), second, "the item of the fleet");
-        assert_eq!(env.count("governance.eventual_tenant"), second * 99);
+        assert_eq!(env.count("governance.settings_eventual"), second, "the item of the fleet");
+        assert_eq!(env.count("governance.tenant_eventual"), second * 99);
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }

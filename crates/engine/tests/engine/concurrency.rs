@@ -32,7 +32,7 @@ fn plan(name: &str, on_conflict: &str) -> Plan {
     workflow::parse(&source, &["transform".parse().unwrap()].into()).unwrap()
 }
 
-fn about(ticket: &str) -> Value {
+fn input(ticket: &str) -> Value {
     json!({ "record": { "sys_id": ticket } })
 }
 
@@ -44,20 +44,20 @@ fn request(key: &str, ticket: &str, on_conflict: &str) -> StartRun {
         trigger_kind: "api".to_owned(),
         record: None,
         key: key.parse().unwrap(),
-        input: about(ticket),
+        input: input(ticket),
         by: ada(),
         applied_by: None,
         shaped_by: domain::Participants::default(),
     }
 }
 
-async fn end(engine: &Engine<SqliteStore>, run: &RunKey) {
+async fn cancel(engine: &Engine<SqliteStore>, run: &RunKey) {
     engine.tenant_handle(&run.tenant, &ada()).cancel(&run.run, "enough").await.unwrap();
 }
 
-async fn event(engine: &Engine<SqliteStore>, key: &str, on_conflict: &str) -> AcceptResult {
+async fn accept_event(engine: &Engine<SqliteStore>, key: &str, on_conflict: &str) -> AcceptResult {
     engine.tenant_handle(&acme(), &ada()).apply(&plan("triage", on_conflict)).await.unwrap();
-    let event = InboundEvent { topic: None, ..testkit::event(key, about("INC1")) };
+    let event = InboundEvent { topic: None, ..testkit::event(key, input("INC1")) };
     engine.admission().accept(event).await.unwrap()
 }
 
@@ -66,33 +66,33 @@ async fn status(engine: &Engine<SqliteStore>, accepted: &AcceptResult) -> InboxS
 }
 
 #[tokio::test]
-async fn a_request_joins_the_run_that_holds_its_key() {
+async fn request_joins_the_run_that_holds_its_key() {
     let engine = engine();
     let first = engine.admission().start(request("a", "INC1", "join")).await.unwrap();
     let second = engine.admission().start(request("b", "INC1", "join")).await.unwrap();
     assert_eq!(second, StartResult { run: first.run.clone(), new: false, outcome: StartOutcome::Joined });
     let other = engine.admission().start(request("c", "INC2", "join")).await.unwrap();
-    assert_eq!((other.new, other.outcome), (true, StartOutcome::Own));
+    assert_eq!((other.new, other.outcome), (true, StartOutcome::OwnRun));
 
-    end(&engine, &first.run).await;
+    cancel(&engine, &first.run).await;
     let next = engine.admission().start(request("d", "INC1", "join")).await.unwrap();
     assert!(next.new && next.run != first.run);
 }
 
 #[tokio::test]
-async fn an_idempotency_key_names_its_run_despite_a_conflict() {
+async fn idempotency_key_names_its_run_despite_a_conflict() {
     let engine = engine();
     let first = engine.admission().start(request("a", "INC1", "join")).await.unwrap();
     let again = engine.admission().start(request("a", "INC1", "join")).await.unwrap();
     assert_eq!(again, StartResult { new: false, ..first.clone() });
-    end(&engine, &first.run).await;
+    cancel(&engine, &first.run).await;
     engine.admission().start(request("b", "INC1", "join")).await.unwrap();
     let again = engine.admission().start(request("a", "INC1", "join")).await.unwrap();
     assert_eq!(again, StartResult { new: false, ..first });
 }
 
 #[tokio::test]
-async fn a_joined_request_gets_the_same_run_again() {
+async fn joined_request_gets_the_same_run_again() {
     let engine = engine();
     let first = engine.admission().start(request("a", "INC1", "join")).await.unwrap();
     let joined = engine.admission().start(request("b", "INC1", "join")).await.unwrap();
@@ -102,19 +102,19 @@ async fn a_joined_request_gets_the_same_run_again() {
     ] {
         assert!(is_conflict(&engine.admission().start(other).await), "another request under the key");
     }
-    end(&engine, &first.run).await;
+    cancel(&engine, &first.run).await;
     assert_eq!(engine.admission().start(request("b", "INC1", "join")).await.unwrap(), joined);
     assert_eq!(engine.store().load(&InboxEntry::run_of(&acme(), &"b".parse().unwrap())).await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn a_waiting_request_keeps_its_idempotency_key() {
+async fn waiting_request_keeps_its_idempotency_key() {
     let engine = engine();
     engine.admission().start(request("a", "INC1", "queue")).await.unwrap();
     let waits = engine.admission().start(request("b", "INC1", "queue")).await.unwrap();
     let other = StartRun { plan: plan("changes", "queue"), ..request("b", "INC1", "queue") };
     for other in [request("b", "INC2", "queue"), other] {
-        assert!(is_conflict(&engine.admission().start(other).await), "what waits would lose its key");
+        assert!(is_conflict(&engine.admission().start(other).await), "the waiting request keeps its key");
     }
     assert_eq!(
         engine.admission().start(request("b", "INC1", "queue")).await.unwrap(),
@@ -127,21 +127,21 @@ fn is_conflict(started: &Result<StartResult, EngineError>) -> bool {
 }
 
 #[tokio::test]
-async fn a_waiting_request_keeps_its_record() {
+async fn waiting_request_keeps_its_record() {
     let engine = engine();
     let first = engine.admission().start(request("a", "INC1", "queue")).await.unwrap();
     let record = "servicenow:incident:INC1".parse().ok();
     let next = StartRun { record, ..request("b", "INC1", "queue") };
     let waits = engine.admission().start(next.clone()).await.unwrap();
     assert_eq!(waits.outcome, StartOutcome::WaitsFor(first.run.clone()));
-    end(&engine, &first.run).await;
+    cancel(&engine, &first.run).await;
     engine.admission().process_entry(&waits.run).await.unwrap();
-    let begun = engine.store().load(&waits.run).await.unwrap().unwrap();
-    assert_eq!((begun.trigger.record, begun.trigger.kind), (next.record, next.trigger_kind));
+    let started = engine.store().load(&waits.run).await.unwrap().unwrap();
+    assert_eq!((started.trigger.record, started.trigger.kind), (next.record, next.trigger_kind));
 }
 
 #[tokio::test]
-async fn a_key_of_another_workflow_is_a_conflict() {
+async fn key_of_another_workflow_is_a_conflict() {
     let engine = engine();
     let mut other = request("a", "INC1", "join");
     let first = engine.admission().start(other.clone()).await.unwrap();
@@ -174,7 +174,7 @@ async fn two_workflows_about_one_record_do_not_run_at_once() {
     let refused = engine.admission().start(other_workflow("c", "reject", "tenant")).await.unwrap_err();
     assert!(refused.to_string().contains(first.run.run.as_str()), "{refused}");
 
-    end(&engine, &first.run).await;
+    cancel(&engine, &first.run).await;
     assert_eq!(engine.admission().process_entry(&second.run).await.unwrap(), AdvanceResult::Done);
     assert!(engine.store().load(&second.run).await.unwrap().is_some(), "it starts when the first run ends");
 }
@@ -184,23 +184,23 @@ async fn workflow_scope_lets_two_workflows_run_at_once() {
     let engine = engine();
     engine.admission().start(request("a", "INC1", "join")).await.unwrap();
     let second = engine.admission().start(other_workflow("b", "join", "workflow")).await.unwrap();
-    assert_eq!((second.new, second.outcome), (true, StartOutcome::Own));
+    assert_eq!((second.new, second.outcome), (true, StartOutcome::OwnRun));
 }
 
 #[tokio::test]
-async fn a_rejection_names_the_run_that_holds_the_key() {
+async fn rejection_names_the_run_that_holds_the_key() {
     let engine = engine();
     let first = engine.admission().start(request("a", "INC1", "reject")).await.unwrap();
     let refused = engine.admission().start(request("b", "INC1", "reject")).await.unwrap_err();
     assert!(
         matches!(&refused, EngineError::Refused(Refusal::ConcurrencyConflict { run, .. }) if *run == first.run)
     );
-    end(&engine, &first.run).await;
+    cancel(&engine, &first.run).await;
     assert!(engine.admission().start(request("b", "INC1", "reject")).await.unwrap().new);
 }
 
 #[tokio::test]
-async fn a_queued_request_starts_when_the_holder_ends() {
+async fn queued_request_starts_when_the_holder_ends() {
     let engine = engine();
     let first = engine.admission().start(request("a", "INC1", "queue")).await.unwrap();
     let second = engine.admission().start(request("b", "INC1", "queue")).await.unwrap();
@@ -213,10 +213,10 @@ async fn a_queued_request_starts_when_the_holder_ends() {
     assert!(engine.store().load(&second.run).await.unwrap().is_none());
     let again = engine.admission().start(request("b", "INC1", "queue")).await.unwrap();
     assert_eq!(again, StartResult { new: false, ..second.clone() });
-    end(&engine, &first.run).await;
+    cancel(&engine, &first.run).await;
     assert_eq!(engine.admission().process_entry(&second.run).await.unwrap(), AdvanceResult::Done);
-    let begun = engine.store().load(&second.run).await.unwrap().unwrap();
-    assert_eq!(begun.trigger.requester.unwrap().as_str(), "ada");
+    let started = engine.store().load(&second.run).await.unwrap().unwrap();
+    assert_eq!(started.trigger.requester.unwrap().as_str(), "ada");
     assert!(!engine.admission().start(request("b", "INC1", "queue")).await.unwrap().new);
 }
 
@@ -231,10 +231,10 @@ async fn waiters_start_in_order_of_arrival() {
         std::thread::sleep(Duration::from_millis(3));
     }
     let [second, third, fourth] = &waiting[..] else { unreachable!() };
-    for seen in [fourth, third, second, fourth] {
-        process(&engine, seen).await;
+    for waiter in [fourth, third, second, fourth] {
+        process(&engine, waiter).await;
     }
-    end(&engine, &first.run).await;
+    cancel(&engine, &first.run).await;
     for later in [fourth, third] {
         process(&engine, later).await;
         assert!(engine.store().load(later).await.unwrap().is_none());
@@ -243,7 +243,7 @@ async fn waiters_start_in_order_of_arrival() {
     assert_eq!(last.outcome, StartOutcome::WaitsFor(second.clone()), "waiters keep their order");
     assert_eq!(engine.admission().process_entry(second).await.unwrap(), AdvanceResult::Done);
 
-    end(&engine, second).await;
+    cancel(&engine, second).await;
     // A registered waiter that no longer waits delays no other.
     let gone = InboxStatus::rejected("enough", engine.now());
     engine.store().set_status(third, gone, engine.now() + Millis::hours(1)).await.unwrap();
@@ -299,7 +299,7 @@ impl WaitQueue {
 
     /// Ends a run, as a worker does.
     async fn end(&self, run: &RunKey) {
-        end(&self.engine, run).await;
+        cancel(&self.engine, run).await;
         self.engine.operations().build_evidence(run).await.unwrap();
     }
 
@@ -336,7 +336,7 @@ async fn only_the_first_waiter_has_a_message() {
 async fn lost_wake_up_does_not_stop_the_wait_queue() {
     for evidence_is_lost in [false, true] {
         let queue = WaitQueue::of(3).await;
-        end(&queue.engine, &queue.holder).await;
+        cancel(&queue.engine, &queue.holder).await;
         if !evidence_is_lost {
             queue.engine.operations().build_evidence(&queue.holder).await.unwrap();
             assert_eq!(queue.receive().await, [queue.waiting[0].clone()]);
@@ -387,7 +387,7 @@ async fn rejected_waiter_is_skipped() {
 /// A waiter that is woken may not take the key: its workflow was changed meanwhile, or the process dies after it stored
 /// the status. However long the others have waited, the next one starts within minutes.
 #[tokio::test]
-async fn waiter_behind_one_that_does_not_take_the_key_is_processed_soon() {
+async fn waiter_behind_one_without_the_key_is_processed_soon() {
     let queue = WaitQueue::of(2).await;
     let [first, second] = &queue.waiting[..] else { unreachable!() };
     for run in queue.sweep_after(Millis::hours(8)).await {
@@ -411,7 +411,7 @@ async fn wake_up_passes_many_entries_that_no_longer_wait() {
     for run in others {
         queue.engine.store().set_status(run, gone.clone(), queue.engine.now() + later).await.unwrap();
     }
-    end(&queue.engine, &queue.holder).await;
+    cancel(&queue.engine, &queue.holder).await;
     let first = queue.engine.operations().build_evidence(&queue.holder).await;
     assert!(
         matches!(first, Err(EngineError::Store(StoreError::Busy { .. }))),
@@ -423,9 +423,9 @@ async fn wake_up_passes_many_entries_that_no_longer_wait() {
 
 /// An entry that cannot be processed does not block those behind it.
 #[tokio::test]
-async fn run_gets_its_evidence_although_a_waiting_entry_is_unreadable() {
+async fn unreadable_waiting_entry_does_not_block_evidence() {
     let queue = WaitQueue::of(2).await;
-    end(&queue.engine, &queue.holder).await;
+    cancel(&queue.engine, &queue.holder).await;
     // The first entry that is read is that of the first waiter.
     let is_read = AtomicBool::new(false);
     let damaged = Faults::new(move |call| {
@@ -460,16 +460,16 @@ async fn stuck_waiter_goes_to_the_end_of_the_wait_queue() {
 }
 
 #[tokio::test]
-async fn a_webhook_joins_waits_or_is_rejected() {
+async fn webhook_joins_waits_or_is_rejected() {
     for on_conflict in ["join", "queue", "reject"] {
         let engine = engine();
         let first = engine.admission().start(request("a", "INC1", on_conflict)).await.unwrap();
-        let accepted = event(&engine, "sn:1", on_conflict).await;
-        let end_of_walk = engine.admission().process_entry(&accepted.run).await.unwrap();
+        let accepted = accept_event(&engine, "sn:1", on_conflict).await;
+        let result = engine.admission().process_entry(&accepted.run).await.unwrap();
         let status = status(&engine, &accepted).await;
         match on_conflict {
             "join" => assert_eq!(status, InboxStatus::Joined { run: first.run.run }),
-            "queue" => assert_eq!((status, end_of_walk), (InboxStatus::Pending, AdvanceResult::Done)),
+            "queue" => assert_eq!((status, result), (InboxStatus::Pending, AdvanceResult::Done)),
             _ => assert!(
                 matches!(&status, InboxStatus::Rejected { reason, .. } if reason.contains(first.run.run.as_str()))
             ),
@@ -479,7 +479,7 @@ async fn a_webhook_joins_waits_or_is_rejected() {
 }
 
 #[tokio::test]
-async fn a_run_without_a_valid_key_is_not_started() {
+async fn run_without_a_valid_key_is_not_started() {
     let engine = engine();
     for record in [json!({ "record": {} }), json!({ "record": { "sys_id": " " } })] {
         let nameless = StartRun { input: record, ..request("a", "INC1", "join") };

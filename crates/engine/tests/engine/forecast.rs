@@ -44,9 +44,9 @@ struct Case {
     tool: &'static str,
     environment: &'static str,
     /// The value of the field `value` in the workflow.
-    written: Value,
+    expression: Value,
     /// The field `v` of the input.
-    given: Value,
+    input: Value,
     policy: Option<&'static str>,
 }
 
@@ -74,7 +74,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 fn any_case() -> impl Strategy<Value = Case> {
-    let written = prop_oneof![
+    let expression = prop_oneof![
         Just(json!("${ trigger.v }")),
         Just(json!("${ trigger.absent.deep }")),
         Just(json!("${ run.workflow }")),
@@ -82,17 +82,23 @@ fn any_case() -> impl Strategy<Value = Case> {
     ];
     let tools = prop::sample::select(vec!["transform", "test.read", "test.write"]);
     let environments = prop::sample::select(vec!["dev", "staging", "prod"]);
-    (tools, environments, written, any_value(), prop::sample::select(POLICIES.to_vec())).prop_map(
-        |(tool, environment, written, given, policy)| Case { tool, environment, written, given, policy },
+    (tools, environments, expression, any_value(), prop::sample::select(POLICIES.to_vec())).prop_map(
+        |(tool, environment, expression, input, policy)| Case {
+            tool,
+            environment,
+            expression,
+            input,
+            policy,
+        },
     )
 }
 
-/// What a step comes to.
+/// The outcome of a step, forecast or real.
 #[derive(Debug, PartialEq)]
-enum Fate {
-    Computed,
+enum StepResult {
+    NoEffect,
     Refused(String),
-    Judged(Verdict),
+    Evaluated(Verdict),
 }
 
 async fn engine(case: &Case) -> Engine<SqliteStore> {
@@ -111,7 +117,7 @@ async fn engine(case: &Case) -> Engine<SqliteStore> {
     engine
 }
 
-async fn forecast(engine: &Engine<SqliteStore>, request: &StartRun) -> Fate {
+async fn forecast(engine: &Engine<SqliteStore>, request: &StartRun) -> StepResult {
     let dry_run = DryRunRequest {
         plan: Arc::new(workflow::CompiledPlan::compile(request.plan.clone()).unwrap()),
         trigger_kind: request.trigger_kind.clone(),
@@ -121,15 +127,15 @@ async fn forecast(engine: &Engine<SqliteStore>, request: &StartRun) -> Fate {
     };
     let steps = engine.tenant_handle(&acme(), &ada()).explain(dry_run).await.unwrap().steps;
     match steps.into_iter().next().unwrap() {
-        StepForecast::NoEffect => Fate::Computed,
-        StepForecast::Refused(why) => Fate::Refused(why.split(':').next().unwrap().to_owned()),
-        StepForecast::InvalidExpression(_) => Fate::Refused(failure::EXPRESSION.to_owned()),
-        StepForecast::Evaluated(judged) => Fate::Judged(judged.verdict.abridged()),
+        StepForecast::NoEffect => StepResult::NoEffect,
+        StepForecast::Refused(why) => StepResult::Refused(why.split(':').next().unwrap().to_owned()),
+        StepForecast::InvalidExpression(_) => StepResult::Refused(failure::EXPRESSION.to_owned()),
+        StepForecast::Evaluated(evaluated) => StepResult::Evaluated(evaluated.verdict.abridged()),
         _ => panic!("the step calls a tool, and its input is known"),
     }
 }
 
-async fn outcome(engine: &Engine<SqliteStore>, request: StartRun) -> Fate {
+async fn outcome(engine: &Engine<SqliteStore>, request: StartRun) -> StepResult {
     let run = Box::pin(engine.admission().start(request)).await.unwrap().run;
     let status = testkit::advance(engine, &run).await;
     let events = engine.operations().inspect(&run).await.unwrap().events.unwrap();
@@ -152,12 +158,12 @@ async fn outcome(engine: &Engine<SqliteStore>, request: StartRun) -> Fate {
                 Ruling::Allow => RunStatus::Succeeded,
             };
             assert_eq!(status, expected, "{verdict:?}");
-            Fate::Judged(verdict.abridged())
+            StepResult::Evaluated(verdict.abridged())
         }
-        (None, Some(code)) => Fate::Refused(code),
+        (None, Some(code)) => StepResult::Refused(code),
         (None, None) => {
             assert_eq!(status, RunStatus::Succeeded);
-            Fate::Computed
+            StepResult::NoEffect
         }
         both => panic!("{both:?}"),
     }
@@ -171,22 +177,22 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let engine = engine(&case).await;
-            let Case { tool, environment, written, given, .. } = &case;
+            let Case { tool, environment, expression, input, .. } = &case;
             let source = format!(
                 "workflow: w\nversion: 1\nenvironment: {environment}\nvalidation: critical_only\n\
-                 steps:\n  - {{ id: a, tool: {tool}, with: {{ value: {written} }} }}\n"
+                 steps:\n  - {{ id: a, tool: {tool}, with: {{ value: {expression} }} }}\n"
             );
-            let request = StartRun { input: json!({ "v": given }), ..testkit::request(&engine, &source, "k") };
-            let foreseen = forecast(&engine, &request).await;
-            assert_eq!(outcome(&engine, request).await, foreseen);
+            let request = StartRun { input: json!({ "v": input }), ..testkit::request(&engine, &source, "k") };
+            let expected = forecast(&engine, &request).await;
+            assert_eq!(outcome(&engine, request).await, expected);
         });
     }
 }
 
-/// A POST can be taken back only by a declared call that changes something. `rollback: auto` needs an inverse that the
+/// A POST can be undone only by a declared call that changes something. `rollback: auto` needs an inverse that the
 /// tool records, and `http.request` records none.
 #[tokio::test]
-async fn rollback_that_takes_nothing_back_leaves_a_post_irreversible() {
+async fn ineffective_rollback_leaves_a_post_irreversible() {
     let engine = testkit::engine().standard_tools().build();
     let ruling = async |rollback: &str| {
         let source = format!(
@@ -194,7 +200,7 @@ async fn rollback_that_takes_nothing_back_leaves_a_post_irreversible() {
              with: {{ method: POST, url: 'https://example.com/a', effect: native_key }}\n{rollback}"
         );
         match forecast(&engine, &testkit::request(&engine, &source, "k")).await {
-            Fate::Judged(verdict) => verdict.ruling,
+            StepResult::Evaluated(verdict) => verdict.ruling,
             _ => panic!("the action is evaluated"),
         }
     };

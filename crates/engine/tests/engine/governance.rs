@@ -9,8 +9,8 @@ use countersign_engine::{
 };
 use domain::tenant::{Caps, Person};
 use domain::{
-    Approval, ApprovalStatus, Cause, Digest, Initiator, Job, Live, Millis, QueueName, Refusal, RunKey,
-    RunStatus, Subject, Tenant,
+    Approval, ApprovalStatus, Cause, Digest, Initiator, Job, Millis, QueueName, Refusal, RunKey, RunStatus,
+    StepState, Subject, Tenant,
 };
 use serde_json::{Value, json};
 use store::{
@@ -21,7 +21,7 @@ use testkit::{ExternalRecord, SetRecord, memory, signing_key, start, vote};
 
 struct TestEnv {
     engine: Engine<SqliteStore>,
-    outside: Arc<ExternalRecord>,
+    external: Arc<ExternalRecord>,
     run: RunKey,
 }
 
@@ -29,16 +29,16 @@ const TWO_SETS: &str = "steps:\n  - { id: a, tool: test.set, with: { to: one }, 
 
 const SHARED: &str = "workflow: w\nversion: 1\nenvironment: dev\nsteps:\n  - { id: a, tool: test.set, with: { to: one, key: 'shared:1' } }\n";
 
-fn engine_on<S: Store>(store: S, outside: &Arc<ExternalRecord>) -> Engine<S> {
-    testkit::engine().tool(SetRecord(Arc::clone(outside))).signed().on(store)
+fn engine_on<S: Store>(store: S, external: &Arc<ExternalRecord>) -> Engine<S> {
+    testkit::engine().tool(SetRecord(Arc::clone(external))).signed().on(store)
 }
 
 impl TestEnv {
     async fn start(head: &str, steps: &str) -> Self {
-        let outside = Arc::new(ExternalRecord::default());
-        let engine = engine_on(memory(), &outside);
+        let external = Arc::new(ExternalRecord::default());
+        let engine = engine_on(memory(), &external);
         let run = start(&engine, &format!("workflow: w\nversion: 1\n{head}\n{steps}"), "k").await;
-        Self { engine, outside, run }
+        Self { engine, external, run }
     }
 
     async fn advance(&self) -> RunStatus {
@@ -67,12 +67,12 @@ impl TestEnv {
     }
 
     fn writes(&self) -> u32 {
-        self.outside.writes.load(Ordering::Relaxed)
+        self.external.writes.load(Ordering::Relaxed)
     }
 }
 
 #[tokio::test]
-async fn a_reversible_action_in_dev_needs_no_approval() {
+async fn reversible_action_in_dev_needs_no_approval() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     assert_eq!(env.advance().await, RunStatus::Succeeded);
     assert_eq!((env.writes(), env.approvals().await.len()), (2, 0));
@@ -95,22 +95,22 @@ async fn production_needs_a_second_person() {
 }
 
 #[tokio::test]
-async fn a_changed_record_needs_a_new_approval() {
+async fn changed_record_needs_a_new_approval() {
     let env = TestEnv::start("environment: prod", TWO_SETS).await;
     env.advance().await;
     env.approve("grace").await.unwrap();
-    "another value".clone_into(&mut env.outside.says.lock().unwrap());
+    "another value".clone_into(&mut env.external.says.lock().unwrap());
 
     assert_eq!(env.advance().await, RunStatus::WaitingApproval);
 
-    let asked = env.approvals().await;
-    assert_eq!((env.writes(), asked.len()), (0, 2));
-    assert_eq!(asked[0].status, ApprovalStatus::Canceled);
-    assert_ne!(asked[0].subject.hash(), asked[1].subject.hash());
+    let approvals = env.approvals().await;
+    assert_eq!((env.writes(), approvals.len()), (0, 2));
+    assert_eq!(approvals[0].status, ApprovalStatus::Canceled);
+    assert_ne!(approvals[0].subject.hash(), approvals[1].subject.hash());
 }
 
 #[tokio::test]
-async fn a_changed_policy_needs_a_new_approval() {
+async fn policy_changed_between_request_and_claim() {
     let env = TestEnv::start("environment: prod", TWO_SETS).await;
     env.advance().await;
     env.approve("grace").await.unwrap();
@@ -122,12 +122,12 @@ async fn a_changed_policy_needs_a_new_approval() {
 
     assert_eq!(env.advance().await, RunStatus::WaitingApproval);
 
-    let asked = env.approvals().await;
-    assert_eq!((env.writes(), asked.len(), asked[0].status), (0, 2, ApprovalStatus::Canceled));
+    let approvals = env.approvals().await;
+    assert_eq!((env.writes(), approvals.len(), approvals[0].status), (0, 2, ApprovalStatus::Canceled));
 }
 
 #[tokio::test]
-async fn a_policy_that_is_not_there_is_a_deny() {
+async fn missing_policy_is_a_deny() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     env.update_tenant(|tenant| tenant.policy = Some(Digest::of_bytes(b"nowhere"))).await;
     assert_eq!(env.advance().await, RunStatus::FailedTerminal);
@@ -137,23 +137,23 @@ async fn a_policy_that_is_not_there_is_a_deny() {
 }
 
 #[tokio::test]
-async fn a_run_over_its_cap_fails_and_rolls_back() {
+async fn run_over_its_cap_fails_and_rolls_back() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     env.update_tenant(|tenant| tenant.caps = Caps { max_writes_per_run: 1 }).await;
     assert_eq!(env.advance().await, RunStatus::FailedTerminal);
-    assert_eq!((env.writes(), env.outside.says.lock().unwrap().as_str()), (2, ""));
+    assert_eq!((env.writes(), env.external.says.lock().unwrap().as_str()), (2, ""));
 }
 
 #[tokio::test]
 async fn confidence_auto_approves_only_outside_prod() {
-    let sure = "steps:\n  - { id: a, tool: test.set, with: { to: one }, confidence: 0.95 }\n";
+    let confident = "steps:\n  - { id: a, tool: test.set, with: { to: one }, confidence: 0.95 }\n";
     for (head, ends) in [
         ("environment: dev\nvalidation: per_step\nauto_approve: 0.9", RunStatus::Succeeded),
         ("environment: dev\nvalidation: per_step\nauto_approve: 0.99", RunStatus::WaitingApproval),
         ("environment: dev\nvalidation: per_step", RunStatus::WaitingApproval),
         ("environment: prod\nauto_approve: 0.9", RunStatus::WaitingApproval),
     ] {
-        assert_eq!(TestEnv::start(head, sure).await.advance().await, ends, "{head}");
+        assert_eq!(TestEnv::start(head, confident).await.advance().await, ends, "{head}");
     }
 }
 
@@ -181,13 +181,17 @@ async fn each_validation_mode_asks_where_it_says() {
         ("critical_only", &["c"]),
         ("final_only", &["c"]),
     ];
-    for (mode, asks) in modes {
+    for (mode, expected) in modes {
         let env = TestEnv::start(&format!("environment: dev\nvalidation: {mode}"), steps).await;
         while env.advance().await == RunStatus::WaitingApproval {
             env.approve("grace").await.unwrap();
         }
         let asked: Vec<_> = env.approvals().await.iter().map(|approval| approval.step.to_string()).collect();
-        assert_eq!((env.writes(), asked.iter().map(String::as_str).collect()), (3, asks.to_vec()), "{mode}");
+        assert_eq!(
+            (env.writes(), asked.iter().map(String::as_str).collect()),
+            (3, expected.to_vec()),
+            "{mode}"
+        );
     }
 }
 
@@ -221,7 +225,7 @@ async fn undo_uses_receipts_and_both_runs_have_evidence() {
     );
     Box::pin(env.engine.execution().advance(&undo.run, &(), AdvanceLimits::default())).await.unwrap();
 
-    assert_eq!(env.outside.says.lock().unwrap().as_str(), "");
+    assert_eq!(env.external.says.lock().unwrap().as_str(), "");
     let key = signing_key().public();
     for run in [&env.run, &undo.run] {
         env.engine.operations().build_evidence(run).await.unwrap();
@@ -233,22 +237,22 @@ async fn undo_uses_receipts_and_both_runs_have_evidence() {
 
 /// The process that ended the run died before it requested evidence; its message is redelivered.
 #[tokio::test]
-async fn a_redelivered_message_requests_missing_evidence() {
+async fn redelivered_message_requests_missing_evidence() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     assert_eq!(env.advance().await, RunStatus::Succeeded);
-    let seals = async || {
+    let evidence_jobs = async || {
         let received =
             env.engine.store().receive(QueueName::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap();
         received.into_iter().filter(|message| message.job == Job::BuildEvidence).count()
     };
-    assert_eq!(seals().await, 1, "requested by the process that ended the run");
+    assert_eq!(evidence_jobs().await, 1, "requested by the process that ended the run");
 
     env.advance().await;
-    assert_eq!(seals().await, 1, "requested again after redelivery");
+    assert_eq!(evidence_jobs().await, 1, "requested again after redelivery");
 
     env.engine.operations().build_evidence(&env.run).await.unwrap();
     env.advance().await;
-    assert_eq!(seals().await, 0);
+    assert_eq!(evidence_jobs().await, 0);
 }
 
 #[tokio::test]
@@ -256,9 +260,9 @@ async fn each_run_keeps_its_own_receipt_of_a_shared_effect() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     let [first, second] = ["first", "second"].map(|key| start(&env.engine, SHARED, key));
     let (first, second) = (first.await, second.await);
-    env.outside.refuses.store(true, Ordering::Relaxed);
+    env.external.refuses.store(true, Ordering::Relaxed);
     assert_eq!(env.advance_run(&first).await, RunStatus::FailedTerminal);
-    env.outside.refuses.store(false, Ordering::Relaxed);
+    env.external.refuses.store(false, Ordering::Relaxed);
     assert_eq!(env.advance_run(&second).await, RunStatus::Succeeded);
 
     let key = signing_key().public();
@@ -275,7 +279,7 @@ async fn each_run_keeps_its_own_receipt_of_a_shared_effect() {
 #[tokio::test]
 async fn expression_like_text_is_restored_as_text() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
-    "${ run.id }".clone_into(&mut env.outside.says.lock().unwrap());
+    "${ run.id }".clone_into(&mut env.external.says.lock().unwrap());
     env.advance().await;
     let undo = env
         .engine
@@ -284,32 +288,32 @@ async fn expression_like_text_is_restored_as_text() {
         .await
         .unwrap();
     Box::pin(env.engine.execution().advance(&undo.run, &(), AdvanceLimits::default())).await.unwrap();
-    assert_eq!(env.outside.says.lock().unwrap().as_str(), "${ run.id }");
+    assert_eq!(env.external.says.lock().unwrap().as_str(), "${ run.id }");
 }
 
 #[tokio::test]
-async fn a_waiting_run_has_its_approval_on_record() {
+async fn waiting_run_has_its_approval_on_record() {
     let env = TestEnv::start("environment: prod", TWO_SETS).await;
     env.advance().await;
     let record = env.engine.store().load(&env.run).await.unwrap().unwrap();
-    assert!(matches!(record.live, Live::WaitingApproval { .. }));
+    assert!(matches!(record.step_state, StepState::WaitingApproval { .. }));
     assert_eq!(record.due_at, Some(env.approvals().await[0].nudge_at()));
     let value: Value = serde_json::to_value(&record).unwrap();
     assert!(value.to_string().len() < 1_400, "the hot record stays small: {}", value.to_string().len());
 }
 
 /// A store in which another vote is recorded while one is being decided.
-struct Faster {
+struct ConcurrentVote {
     other: Mutex<Option<(Engine<SqliteStore>, VoteRequest)>>,
 }
 
-impl Intercept for Faster {
+impl Intercept for ConcurrentVote {
     type State = ();
 
     async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
         let other = if site.name == "ledger.load" { self.other.lock().unwrap().take() } else { None };
         if let Some((engine, reply)) = other {
-            Box::pin(engine.governance().answer(&"acme".parse().unwrap(), reply)).await.unwrap();
+            Box::pin(engine.governance().record_vote(&"acme".parse().unwrap(), reply)).await.unwrap();
         }
         Ok(())
     }
@@ -320,17 +324,18 @@ impl Intercept for Faster {
 }
 
 #[tokio::test]
-async fn two_people_who_answer_at_once_are_both_heard() {
+async fn concurrent_votes_are_both_counted() {
     let high = "steps:\n  - { id: a, tool: test.set, with: { to: one }, blast_radius: high }\n";
     let env = TestEnv::start("environment: dev", high).await;
     env.advance().await;
-    let asked = env.approvals().await.pop().unwrap();
-    let reply = |person: &str| VoteRequest { subject: None, ..vote(&asked, person) };
+    let approval = env.approvals().await.pop().unwrap();
+    let reply = |person: &str| VoteRequest { subject: None, ..vote(&approval, person) };
     let store = env.engine.store().as_ref().clone();
-    let faster = Faster { other: Mutex::new(Some((over(store.clone()), reply("grace")))) };
-    let slower = over(Intercepted::new(store, faster));
+    let concurrent =
+        ConcurrentVote { other: Mutex::new(Some((other_engine(store.clone()), reply("grace")))) };
+    let engine = other_engine(Intercepted::new(store, concurrent));
 
-    Box::pin(slower.governance().answer(&env.run.tenant, reply("ben"))).await.unwrap();
+    Box::pin(engine.governance().record_vote(&env.run.tenant, reply("ben"))).await.unwrap();
 
     let voted: Vec<_> = env.approvals().await[0].votes.iter().map(|vote| vote.person.to_string()).collect();
     assert_eq!(voted, ["grace", "ben"]);
@@ -338,12 +343,12 @@ async fn two_people_who_answer_at_once_are_both_heard() {
     env.engine.operations().build_evidence(&env.run).await.unwrap();
 }
 
-fn over<S: Store>(store: S) -> Engine<S> {
+fn other_engine<S: Store>(store: S) -> Engine<S> {
     testkit::engine().me("other").on(store)
 }
 
 #[tokio::test]
-async fn an_undo_that_failed_can_be_tried_again() {
+async fn undo_that_failed_can_be_tried_again() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     env.advance().await;
     let by = Initiator::new(Cause::User, "ada");
@@ -373,8 +378,23 @@ async fn second_undo_does_not_repeat_what_the_first_one_did() {
     let second = handle.undo(&env.run.run).await.unwrap().run;
     assert_eq!(env.advance_run(&second).await, RunStatus::Succeeded);
     assert_eq!(env.writes(), 4, "each change is undone once");
-    assert_eq!(env.outside.says.lock().unwrap().as_str(), "");
+    assert_eq!(env.external.says.lock().unwrap().as_str(), "");
     assert_eq!(handle.undo(&env.run.run).await.unwrap().run, second, "a third undo is the second one");
+}
+
+#[tokio::test]
+async fn canceled_undos_do_not_prevent_another_one() {
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    env.advance().await;
+    let handle = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));
+    for _ in 0..101 {
+        let undo = handle.undo(&env.run.run).await.unwrap();
+        assert!(undo.new);
+        handle.cancel(&undo.run.run, "not now").await.unwrap();
+    }
+    let undo = handle.undo(&env.run.run).await.unwrap().run;
+    assert_eq!(env.advance_run(&undo).await, RunStatus::Succeeded);
+    assert_eq!(env.writes(), 4);
 }
 
 #[tokio::test]
@@ -407,12 +427,12 @@ version: 1
     let by = Initiator::new(Cause::User, "ada@corp");
     let request = StartRun { by, ..testkit::request(&env.engine, &source, "another") };
     let refused = env.engine.admission().start(request).await;
-    assert!(matches!(refused, Err(EngineError::NotAPerson { .. })));
+    assert!(matches!(refused, Err(EngineError::InvalidUserName { .. })));
 }
 
 /// A store in which the other run ends directly after its receipt was read.
 struct EndsMeanwhile {
-    outside: Arc<ExternalRecord>,
+    external: Arc<ExternalRecord>,
     store: SqliteStore,
     other: RunKey,
 }
@@ -424,9 +444,9 @@ impl Intercept for EndsMeanwhile {
         Ok(site.name == "ledger.receipt")
     }
 
-    async fn after(&self, asked: bool) -> Result<(), StoreError> {
-        while asked && !self.store.load(&self.other).await?.unwrap().status.is_terminal() {
-            self.outside.go.notify_one();
+    async fn after(&self, is_receipt: bool) -> Result<(), StoreError> {
+        while is_receipt && !self.store.load(&self.other).await?.unwrap().status.is_terminal() {
+            self.external.go.notify_one();
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Ok(())
@@ -438,23 +458,23 @@ async fn receipt_of_a_run_that_ends_meanwhile_is_used() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     let [first, second] = ["first", "second"].map(|key| start(&env.engine, SHARED, key));
     let (first, second) = (first.await, second.await);
-    let (outside, store) = (&env.outside, env.engine.store());
-    outside.waits.store(true, Ordering::Relaxed);
+    let (external, store) = (&env.external, env.engine.store());
+    external.waits.store(true, Ordering::Relaxed);
     let meanwhile = EndsMeanwhile {
-        outside: Arc::clone(outside),
+        external: Arc::clone(external),
         store: SqliteStore::clone(store),
         other: first.clone(),
     };
-    let other = engine_on(Intercepted::new(SqliteStore::clone(store), meanwhile), outside);
+    let other = engine_on(Intercepted::new(SqliteStore::clone(store), meanwhile), external);
 
-    let asks = async {
+    let second_run = async {
         let key = "shared:1".parse().unwrap();
         while store.receipt(&first.tenant, &key).await.unwrap().is_none() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Box::pin(other.execution().advance(&second, &(), AdvanceLimits::default())).await.unwrap();
     };
-    let (ended, ()) = tokio::join!(env.advance_run(&first), asks);
+    let (ended, ()) = tokio::join!(env.advance_run(&first), second_run);
 
     assert_eq!(ended, RunStatus::Succeeded);
     assert_eq!(store.load(&second).await.unwrap().unwrap().status, RunStatus::Succeeded);
@@ -471,7 +491,7 @@ deny contains {\"rule\": \"endless\", \"message\": \"no\"} if endless
 
 /// All tasks share one thread here.
 #[tokio::test]
-async fn a_slow_policy_does_not_block_other_tasks() {
+async fn slow_policy_does_not_block_other_tasks() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     let mut files = policy::PolicyBundle::built_in().unwrap().files().clone();
     files.insert("endless.rego".to_owned(), ENDLESS.to_owned());
@@ -479,20 +499,20 @@ async fn a_slow_policy_does_not_block_other_tasks() {
     env.engine.store().put_policy(&env.run.tenant, &bundle.hash(), files).await.unwrap();
     env.update_tenant(|tenant| tenant.policy = Some(bundle.hash())).await;
 
-    let beats = AtomicU32::new(0);
-    let beating = async {
+    let ticks = AtomicU32::new(0);
+    let ticking = async {
         loop {
             tokio::time::sleep(Duration::from_millis(10)).await;
-            beats.fetch_add(1, Ordering::Relaxed);
+            ticks.fetch_add(1, Ordering::Relaxed);
         }
     };
     let status = tokio::select! {
         status = env.advance() => status,
-        () = beating => unreachable!("it beats for ever"),
+        () = ticking => unreachable!("an endless loop"),
     };
 
-    assert_eq!((status, env.writes()), (RunStatus::FailedTerminal, 0), "it had a second, and that is a deny");
-    assert!(beats.load(Ordering::Relaxed) >= 10, "another task ran {beats:?} times");
+    assert_eq!((status, env.writes()), (RunStatus::FailedTerminal, 0), "a policy that times out denies");
+    assert!(ticks.load(Ordering::Relaxed) >= 10, "another task ran {ticks:?} times");
 }
 
 /// A declared rollback that changes another record than its step, in a run whose second step fails.
@@ -507,7 +527,7 @@ async fn declared_rollback_in_prod_needs_its_own_approval() {
     assert_eq!(rollback.with, json!({ "to": "other" }), "the card shows the rollback");
     env.approve("grace").await.unwrap();
     assert_eq!(env.advance().await, RunStatus::WaitingApproval, "the second step needs an approval");
-    env.outside.refuses.store(true, Ordering::Relaxed);
+    env.external.refuses.store(true, Ordering::Relaxed);
     env.approve("grace").await.unwrap();
     assert_eq!(env.advance().await, RunStatus::WaitingApproval, "the rollback needs an approval");
     assert_eq!(env.writes(), 1, "only the approved change has happened");
@@ -515,14 +535,14 @@ async fn declared_rollback_in_prod_needs_its_own_approval() {
     let handle = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));
     let canceled = handle.cancel(&env.run.run, "enough").await.unwrap();
     assert_eq!(canceled, domain::command::CancelResult::RollingBack, "the rollback is completed");
-    env.outside.refuses.store(false, Ordering::Relaxed);
+    env.external.refuses.store(false, Ordering::Relaxed);
     env.approve("grace").await.unwrap();
     assert_eq!(env.advance().await, RunStatus::FailedTerminal);
     assert_eq!(env.writes(), 2);
 }
 
 #[tokio::test]
-async fn author_outside_the_directory_is_refused() {
+async fn author_not_in_directory() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
     env.update_tenant(|tenant| drop(tenant.people.insert("alan".parse().unwrap(), Person::default()))).await;
     let handle = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));

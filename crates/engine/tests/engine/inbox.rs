@@ -15,7 +15,7 @@ fn engine() -> Engine<SqliteStore> {
     testkit::engine().standard_tools().build()
 }
 
-fn workflow_of(name: &str, version: u32, trigger: &str) -> String {
+fn workflow_source(name: &str, version: u32, trigger: &str) -> String {
     format!(
         "workflow: {name}\nversion: {version}\ntrigger: {trigger}\n\
          steps:\n  - {{ id: a, tool: transform, with: {{ value: '${{ trigger.record.sys_id }}' }} }}\n"
@@ -28,14 +28,14 @@ async fn apply(
     version: u32,
     trigger: &str,
 ) -> Result<(), EngineError> {
-    let plan = plan(engine, &workflow_of(name, version, trigger));
+    let plan = plan(engine, &workflow_source(name, version, trigger));
     engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ada")).apply(&plan).await.map(drop)
 }
 
 #[tokio::test]
-async fn who_put_a_version_to_use_first_is_remembered() {
+async fn reapplied_version_keeps_who_applied_it_first() {
     let engine = engine();
-    let plan = |version| plan(&engine, &workflow_of("triage", version, URGENT));
+    let plan = |version| plan(&engine, &workflow_source("triage", version, URGENT));
     let first =
         engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "ada")).apply(&plan(1)).await.unwrap();
     let again =
@@ -64,7 +64,7 @@ async fn status(engine: &Engine<SqliteStore>, accepted: &AcceptResult) -> InboxS
 }
 
 #[tokio::test]
-async fn an_event_is_durable_before_it_is_accepted() {
+async fn event_is_durable_before_it_is_accepted() {
     let engine = engine();
     let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
     assert!(accepted.new && engine.store().entry(&accepted.run).await.unwrap().is_some());
@@ -75,7 +75,7 @@ async fn an_event_is_durable_before_it_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_redelivered_event_starts_one_run() {
+async fn redelivered_event_starts_one_run() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
@@ -91,7 +91,7 @@ async fn a_redelivered_event_starts_one_run() {
 
 /// The process that started the run died before it sent the message and updated the entry.
 #[tokio::test]
-async fn an_unannounced_run_is_announced_on_reprocessing() {
+async fn unannounced_run_is_announced_on_reprocessing() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
@@ -100,23 +100,23 @@ async fn an_unannounced_run_is_announced_on_reprocessing() {
         trigger_kind: "servicenow".to_owned(),
         input: urgent(),
         by: Initiator::new(Cause::Webhook, "servicenow"),
-        ..testkit::request(&engine, &workflow_of("triage", 1, URGENT), "sn:1")
+        ..testkit::request(&engine, &workflow_source("triage", 1, URGENT), "sn:1")
     };
     engine.admission().start(request).await.unwrap();
-    for lost in walks(&engine).await {
+    for lost in step_messages(&engine).await {
         engine.store().delete(&lost.handle).await.unwrap();
     }
 
     assert_eq!(status(&engine, &accepted).await, InboxStatus::Started);
-    let messages = walks(&engine).await;
+    let messages = step_messages(&engine).await;
     assert_eq!(messages.iter().map(|message| &message.run).collect::<Vec<_>>(), [&accepted.run]);
 }
 
-async fn walks(engine: &Engine<SqliteStore>) -> Vec<Delivery> {
+async fn step_messages(engine: &Engine<SqliteStore>) -> Vec<Delivery> {
     engine.store().receive(QueueName::Steps, 10, Millis::secs(30), Duration::ZERO).await.unwrap()
 }
 
-async fn starts(engine: &Engine<SqliteStore>) -> Vec<Delivery> {
+async fn ingest_messages(engine: &Engine<SqliteStore>) -> Vec<Delivery> {
     engine.store().receive(QueueName::Ingest, 10, Millis::secs(30), Duration::ZERO).await.unwrap()
 }
 
@@ -127,14 +127,14 @@ async fn entry_with_a_lost_message_is_started_once() {
     let engine = testkit::engine().standard_tools().clock(clock.clone()).build();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
-    for lost in starts(&engine).await {
+    for lost in ingest_messages(&engine).await {
         engine.store().delete(&lost.handle).await.unwrap();
     }
     let sweep = async || engine.operations().sweep(&testkit::ada()).await.unwrap().woken;
     assert_eq!(sweep().await, 0, "its message may still arrive");
     clock.advance(START_DUE_AFTER);
     assert_eq!((sweep().await, sweep().await), (1, 0));
-    let again = starts(&engine).await;
+    let again = ingest_messages(&engine).await;
     assert_eq!(
         again.iter().map(|sent| (&sent.run, &sent.job)).collect::<Vec<_>>(),
         [(&accepted.run, &Job::Start)]
@@ -145,10 +145,10 @@ async fn entry_with_a_lost_message_is_started_once() {
         engine.store().delete(&message.handle).await.unwrap();
     }
     assert_eq!(status(&engine, &accepted).await, InboxStatus::Started, "the lost message arrives");
-    assert_eq!(walks(&engine).await.len(), 1, "one run");
+    assert_eq!(step_messages(&engine).await.len(), 1, "one run");
     clock.advance(Millis::hours(24 * 60));
     engine.operations().sweep(&testkit::ada()).await.unwrap();
-    assert_eq!(starts(&engine).await, [], "a started entry is not due");
+    assert_eq!(ingest_messages(&engine).await, [], "a started entry is not due");
 }
 
 /// Every message is lost. The sweep sends fewer and fewer, for years if need be.
@@ -171,7 +171,7 @@ async fn pending_entry_outlives_its_messages() {
 }
 
 #[tokio::test]
-async fn the_same_key_with_other_content_is_a_conflict() {
+async fn same_key_with_other_content_is_a_conflict() {
     let engine = engine();
     let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
     let refused = engine.admission().accept(event("sn:1", json!({ "record": {} }))).await.unwrap_err();
@@ -191,7 +191,7 @@ async fn unmatched_event_starts_nothing() {
 }
 
 #[tokio::test]
-async fn an_unmatched_event_starts_when_redelivered() {
+async fn unmatched_event_starts_when_redelivered() {
     let engine = engine();
     let accepted = engine.admission().accept(event("sn:1", urgent())).await.unwrap();
     assert!(matches!(status(&engine, &accepted).await, InboxStatus::Unmatched { .. }));
@@ -202,19 +202,19 @@ async fn an_unmatched_event_starts_when_redelivered() {
 }
 
 #[tokio::test]
-async fn an_ambiguous_event_is_rejected_with_the_reason() {
+async fn ambiguous_event_is_rejected_with_the_reason() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     let accepted = engine.admission().accept(event("sn:1", json!({ "record": {} }))).await.unwrap();
     let InboxStatus::Rejected { reason, .. } = status(&engine, &accepted).await else {
-        panic!("not refused")
+        panic!("not rejected")
     };
     assert!(reason.contains("triage") && reason.contains("priority"), "{reason}");
 
     apply(&engine, "assign", 1, ABC).await.unwrap();
     let accepted = engine.admission().accept(event("sn:2", urgent())).await.unwrap();
     let InboxStatus::Rejected { reason, .. } = status(&engine, &accepted).await else {
-        panic!("not refused")
+        panic!("not rejected")
     };
     assert!(reason.contains("triage") && reason.contains("assign"), "{reason}");
 }
@@ -283,7 +283,7 @@ async fn only_a_later_version_replaces_a_workflow() {
 }
 
 #[tokio::test]
-async fn a_rejected_event_is_retried_a_few_times() {
+async fn rejected_event_is_retried_a_few_times() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     apply(&engine, "other", 1, ABC).await.unwrap();

@@ -14,7 +14,7 @@ struct Lines(CapturedLog);
 
 impl Lines {
     /// Captures until the guard is dropped.
-    fn listen() -> (Self, DefaultGuard) {
+    fn capture() -> (Self, DefaultGuard) {
         let (log, guard) = CapturedLog::capture(Level::INFO);
         (Self(log), guard)
     }
@@ -54,8 +54,8 @@ async fn start_for(engine: &Engine<SqliteStore>, tenant: &str) -> StartResult {
 }
 
 #[tokio::test]
-async fn a_run_is_logged_without_its_data() {
-    let (lines, _listening) = Lines::listen();
+async fn run_is_logged_without_its_data() {
+    let (lines, _guard) = Lines::capture();
     let engine = engine();
     let run: RunKey = start(&engine).await.run;
     Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
@@ -66,8 +66,8 @@ async fn a_run_is_logged_without_its_data() {
     assert_eq!(names.iter().filter(|name| *name == "run_checkpoint").count(), 2, "{names:?}");
     let events = lines.events();
     let transitions: Vec<_> = events.iter().filter(|fields| fields["event"] == "run_transition").collect();
-    let moves: Vec<_> = transitions.iter().map(|fields| (&fields["from"], &fields["to"])).collect();
-    assert_eq!(moves, [(&json!("queued"), &json!("running")), (&json!("running"), &json!("succeeded"))]);
+    let changes: Vec<_> = transitions.iter().map(|fields| (&fields["from"], &fields["to"])).collect();
+    assert_eq!(changes, [(&json!("queued"), &json!("running")), (&json!("running"), &json!("succeeded"))]);
     let end = events.last().unwrap();
     assert_eq!((&end["status"], &end["run"]), (&json!("succeeded"), &json!(run.to_string())));
     assert!(end["took_ms"].is_u64(), "{end}");
@@ -76,7 +76,7 @@ async fn a_run_is_logged_without_its_data() {
 
 #[tokio::test]
 async fn duplicates_and_cancels_are_logged() {
-    let (lines, _listening) = Lines::listen();
+    let (lines, _guard) = Lines::capture();
     let engine = engine();
     let run = start(&engine).await.run;
     assert!(!start(&engine).await.new);
@@ -98,7 +98,7 @@ async fn duplicates_and_cancels_are_logged() {
 #[tokio::test]
 async fn metrics_count_transitions_durations_and_duplicates() {
     let recorder = PrometheusBuilder::new().build_recorder();
-    let kept = recorder.handle();
+    let handle = recorder.handle();
     let _counting = ::metrics::set_default_local_recorder(&recorder);
     metrics::describe();
     let engine = engine();
@@ -111,7 +111,7 @@ async fn metrics_count_transitions_durations_and_duplicates() {
         .cancel(&other.run, "xyzzy")
         .await
         .unwrap();
-    let rendered = kept.render();
+    let rendered = handle.render();
     for line in [
         r#"countersign_run_transitions_total{tenant="acme",from="",to="queued"} 1"#,
         r#"countersign_run_transitions_total{tenant="acme",from="queued",to="running"} 1"#,
@@ -133,7 +133,7 @@ async fn altered_run_is_logged_and_counted() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
     let _counting = ::metrics::set_default_local_recorder(&recorder);
-    let (lines, _listening) = Lines::listen();
+    let (lines, _guard) = Lines::capture();
     let engine = testkit::engine().standard_tools().signed().build();
     let run = start(&engine).await.run;
     Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();

@@ -4,6 +4,7 @@
 mod backout;
 mod caches;
 mod concurrency;
+mod duties;
 mod forecast;
 mod governance;
 mod inbox;
@@ -13,3 +14,4 @@ mod reads;
 mod receipts;
 mod run_commands;
 mod schedules;
+mod threats;

@@ -5,17 +5,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use connectors::github::GitHubSettings;
+use connectors::servicenow::ServiceNowSettings;
 use connectors::{
-    ConnectorSettings, HostAllowList, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult,
+    BaseUrl, ConnectorSettings, Credential, HostAllowList, Observed, ProposalRequest, Tool, ToolCall,
+    ToolOutcome, ToolRegistry, ToolResult,
 };
 use countersign_engine::Engine;
 use domain::{
-    Action, Cause, Event, EventBody, Failure, Ruling, RunKey, RunStatus, Tenant, ToolName, TraceContext,
-    Verdict,
+    Action, Cause, EffectClass, Event, EventBody, Failure, FieldChange, Reversibility, Ruling, RunKey,
+    RunStatus, Tenant, ToolName, TraceContext, Verdict,
 };
 use serde_json::json;
 use store::{Governance as _, Intercepted, PolicyFiles, SqliteStore};
-use testkit::{Fault, Faults, HttpStub, StubReply, acme, start};
+use testkit::{EngineBuilder, Fault, Faults, HttpStub, StubReply, acme, start};
 
 const READ: &str = "workflow: w\nversion: 1\nenvironment: prod\n\
                     steps: [{ id: a, tool: test.read, with: { q: secret } }]\n";
@@ -50,6 +53,40 @@ impl Tool for Read {
     }
 }
 
+/// The tool `test.change`. It observes nothing of interest, or does not observe.
+struct Change {
+    observes: bool,
+}
+
+#[async_trait]
+impl Tool for Change {
+    fn name(&self) -> ToolName {
+        "test.change".parse().unwrap()
+    }
+
+    fn observes(&self) -> bool {
+        self.observes
+    }
+
+    async fn observe(&self, _ask: &ProposalRequest<'_>) -> Observed {
+        Observed::Found(json!("current"))
+    }
+
+    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let (class, before) = (EffectClass::CompareAndSet, ask.observed.cloned());
+        let changes = vec![FieldChange { field: "state".to_owned(), before, after: json!("new") }];
+        let reversibility = Reversibility::Inverse;
+        Ok(Action { class, reversibility, changes, ..testkit::action(self.name(), ask) })
+    }
+
+    async fn perform(&self, _call: ToolCall<'_>) -> ToolOutcome {
+        ToolOutcome::Done(ToolResult::default())
+    }
+}
+
+const CHANGE: &str = "workflow: w\nversion: 1\nenvironment: dev\nvalidation: critical_only\n\
+                      steps: [{ id: a, tool: test.change }]\n";
+
 struct TestEnv {
     engine: Engine<Intercepted<SqliteStore, Faults>>,
     requests: Arc<AtomicU32>,
@@ -58,6 +95,14 @@ struct TestEnv {
 
 impl TestEnv {
     fn new() -> Self {
+        Self::with_tools(testkit::engine().standard_tools())
+    }
+
+    fn with_change(observes: bool) -> Self {
+        Self::with_tools(testkit::engine().tool(Change { observes }))
+    }
+
+    fn with_tools(builder: EngineBuilder) -> Self {
         let calls = Arc::<Mutex<BTreeMap<_, usize>>>::default();
         let counted = Arc::clone(&calls);
         let faults = Faults::new(move |call| {
@@ -65,19 +110,26 @@ impl TestEnv {
             Fault::None
         });
         let requests = Arc::<AtomicU32>::default();
-        let builder = testkit::engine().standard_tools().tool(Read(Arc::clone(&requests))).signed();
+        let builder = builder.tool(Read(Arc::clone(&requests))).signed();
         let store = Intercepted::new(builder.memory(), faults);
         Self { engine: builder.on(store), requests, calls }
     }
 
     async fn with_policy(rules: &str) -> Self {
         let env = Self::new();
+        env.put_policy(rules).await;
+        env
+    }
+
+    /// Sets the policy as another process would.
+    async fn put_policy(&self, rules: &str) {
+        let store = self.engine.store();
         let files = PolicyFiles::from([("rules.rego".to_owned(), rules.to_owned())]);
         let hash = policy::PolicyBundle::parse(files.clone()).unwrap().hash();
-        env.engine.store().put_policy(&acme(), &hash, files).await.unwrap();
-        let tenant = Tenant { policy: Some(hash), ..Tenant::new(acme()) };
-        env.engine.store().put_tenant(tenant).await.unwrap();
-        env
+        store.put_policy(&acme(), &hash, files).await.unwrap();
+        let current = store.tenant(&acme()).await.unwrap();
+        let revision = current.map_or(0, |current| current.revision + 1);
+        store.put_tenant(Tenant { policy: Some(hash), revision, ..Tenant::new(acme()) }).await.unwrap();
     }
 
     async fn run(&self, source: &str) -> (RunKey, RunStatus) {
@@ -115,6 +167,71 @@ async fn denied_read_sends_no_request() {
         assert_eq!((event.by.cause, tool.as_str()), (Cause::Policy, "test.read"));
         assert_eq!(rules(verdict), expected);
     }
+}
+
+/// Each tool that reads the external system before it proposes.
+const CHANGES: [&str; 7] = [
+    "servicenow.update, with: { table: incident, sys_id: 9d385017c611228701d22104cc95c371, fields: { state: '2' } }",
+    "servicenow.assign, with: { table: incident, sys_id: 9d385017c611228701d22104cc95c371, assigned_to: ada }",
+    "servicenow.work_note, with: { table: incident, sys_id: 9d385017c611228701d22104cc95c371, text: hi }",
+    "github.label, with: { repo: acme/web, number: 7, labels: [bug] }",
+    "github.unlabel, with: { repo: acme/web, number: 7, labels: [bug] }",
+    "github.comment, with: { repo: acme/web, number: 7, text: hi }",
+    "github.delete_comment, with: { repo: acme/web, comment_id: 900 }",
+];
+
+/// A ServiceNow and a GitHub that have every record.
+fn external_systems() -> (HttpStub, ToolRegistry) {
+    let record = r#"{ "result": { "sys_id": "9d385017c611228701d22104cc95c371", "sys_mod_count": "1", "state": "1",
+                      "assigned_to": "" }, "labels": [], "body": "x" }"#;
+    let stub = HttpStub::answering(StubReply::json(200, record));
+    let base: BaseUrl = stub.url("").parse().unwrap();
+    let credential = || Credential::Bearer("token".into());
+    let settings = ConnectorSettings {
+        servicenow: Some(ServiceNowSettings { base: base.clone(), credential: credential() }),
+        github: Some(GitHubSettings { base, credential: credential() }),
+        ..ConnectorSettings::default()
+    };
+    (stub, connectors::standard_tools(HostAllowList::default(), settings))
+}
+
+#[tokio::test]
+async fn denied_change_reads_nothing_first() {
+    for (policy, reads) in [(DENY_ALL, false), (ALLOW_CHANGES, true)] {
+        for call in CHANGES {
+            let (stub, tools) = external_systems();
+            let env = TestEnv::with_tools(testkit::engine().tools(tools));
+            env.put_policy(policy).await;
+            let (run, status) = env.run(&CHANGE.replace("test.change", call)).await;
+            assert_eq!(!stub.requests().is_empty(), reads, "{call}: {:?}", stub.requests());
+            if !reads {
+                assert_eq!(status, RunStatus::FailedTerminal, "{call}");
+                let event = env.last_event(&run).await;
+                let EventBody::ActionDenied { verdict, .. } = &event.body else { panic!("{event:?}") };
+                assert_eq!(rules(verdict), ["all"]);
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn verdict_before_an_observation_costs_no_request() {
+    let (observing, blind) = (TestEnv::with_change(true), TestEnv::with_change(false));
+    for env in [&observing, &blind] {
+        assert_eq!(env.run(CHANGE).await.1, RunStatus::Succeeded);
+    }
+    assert_eq!(*observing.calls.lock().unwrap(), *blind.calls.lock().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn policy_of_a_moment_ago_denies_no_effect() {
+    let env = TestEnv::with_change(true);
+    env.put_policy(DENY_ALL).await;
+    assert_eq!(env.run(CHANGE).await.1, RunStatus::FailedTerminal);
+    // This process caches the settings for a second.
+    env.put_policy(ALLOW_CHANGES).await;
+    let run = start(&env.engine, CHANGE, "k2").await;
+    assert_eq!(testkit::advance(&env.engine, &run).await, RunStatus::Succeeded);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::command::{Cancel, Certainty, Claim, Resume, Retry};
-use domain::{Action, EffectClass, Failure, Live, Receipt, Ruling, RunStatus};
+use domain::{Action, EffectClass, Failure, Receipt, Ruling, RunStatus, StepState};
 use serde_json::json;
 use store::{Intercepted, Ledger as _, SqliteStore};
 use testkit::ledger::{LedgerRun, action, calls, claim_of, effect, finish, granted};
@@ -27,7 +27,7 @@ async fn abandon(store: &SqliteStore) {
     let grant = granted(run.commit(store, claim_of(opaque(), Ruling::Allow)).await);
     let lost = Retry {
         fence: grant.fence,
-        failure: Failure::new("GONE", "the line went dead"),
+        failure: Failure::new("GONE", "connection lost"),
         certainty: Certainty::MayHaveHappened,
         retry_after: None,
         receipt: grant.receipt,
@@ -38,7 +38,7 @@ async fn abandon(store: &SqliteStore) {
 }
 
 /// Another run, in which an operator authorizes another attempt, records the outcome.
-async fn record_the_outcome(store: &SqliteStore) {
+async fn record_outcome(store: &SqliteStore) {
     let mut run = LedgerRun::start(store, "acme", "second", &calls(1)).await;
     let claim =
         Claim { receipt: receipt(store).await, abandoned: true, ..claim_of(action("effect"), Ruling::Allow) };
@@ -59,16 +59,16 @@ async fn outcome_recorded_meanwhile_is_not_unknown() {
     let engine = testkit::engine().tool(SetRecord(Arc::default())).on(Intercepted::new(store.clone(), slow));
     let run = testkit::start(&engine, SET, "third").await;
 
-    let records = async {
+    let other_run = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        record_the_outcome(&store).await;
+        record_outcome(&store).await;
     };
-    let (status, ()) = tokio::join!(testkit::advance(&engine, &run), records);
+    let (status, ()) = tokio::join!(testkit::advance(&engine, &run), other_run);
 
     // The key now names another action, which was performed.
     assert_eq!(status, RunStatus::FailedTerminal);
-    let live = testkit::record(&engine, &run).await.live;
-    assert!(!matches!(live, Live::Unresolved { .. }), "{live:?}");
+    let step_state = testkit::record(&engine, &run).await.step_state;
+    assert!(!matches!(step_state, StepState::Unresolved { .. }), "{step_state:?}");
 }
 
 #[tokio::test]

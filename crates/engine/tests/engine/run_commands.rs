@@ -22,7 +22,7 @@ async fn canceling_twice_leaves_the_run_as_it_is() {
     let by = Initiator::new(Cause::User, "ada");
     assert!(matches!(
         engine.tenant_handle(&run.tenant, &by).cancel(&run.run, "enough").await,
-        Ok(CancelResult::Now(_))
+        Ok(CancelResult::Stopped(_))
     ));
     let once = engine.store().load(&run).await.unwrap().unwrap();
 
@@ -36,7 +36,7 @@ async fn canceling_twice_leaves_the_run_as_it_is() {
 }
 
 #[tokio::test]
-async fn the_same_key_starts_one_run() {
+async fn same_key_starts_one_run() {
     let engine = engine();
     let first = start(&engine, json!({ "n": 1 })).await.unwrap();
 
@@ -47,7 +47,7 @@ async fn the_same_key_starts_one_run() {
 }
 
 #[tokio::test]
-async fn a_long_reason_is_truncated() {
+async fn long_reason_is_truncated() {
     let engine = engine();
     let run = start(&engine, json!({})).await.unwrap();
     let by = Initiator::new(Cause::User, "ada");

@@ -14,10 +14,11 @@ const NOON: i64 = 1_767_268_800_000;
 
 const MINUTE: i64 = 60_000;
 
+/// A clock in minutes after noon.
 #[derive(Clone)]
-struct Hands(TestClock);
+struct MinuteClock(TestClock);
 
-impl Hands {
+impl MinuteClock {
     fn at(minutes: i64) -> Self {
         Self(TestClock::at(Timestamp(NOON + minutes * MINUTE)))
     }
@@ -27,20 +28,19 @@ impl Hands {
     }
 }
 
-/// Dies before a workflow is rescheduled.
-fn dies_then() -> Faults {
+/// The process dies before it reschedules a workflow.
+fn fails_to_reschedule() -> Faults {
     Faults::at("inbox.reschedule", || Fault::Fail(StoreError::broken("reschedule a workflow", "dead")))
 }
 
-/// Cannot send unsent messages.
+/// The store cannot send unsent messages.
 fn cannot_send(hangs: bool) -> Faults {
     Faults::at("ledger.flush", move || {
         if hangs { Fault::Hang } else { Fault::Fail(StoreError::broken("flush the outbox", "damaged")) }
     })
 }
 
-/// Slow commits.
-fn engine_on<S: Store>(store: S, clock: &Hands) -> Arc<Engine<S>> {
+fn engine_on<S: Store>(store: S, clock: &MinuteClock) -> Arc<Engine<S>> {
     Arc::new(testkit::engine().standard_tools().clock(clock.0.clone()).on(store))
 }
 
@@ -59,18 +59,18 @@ async fn sweep<S: Store>(engine: &Engine<S>) -> u32 {
     scheduled
 }
 
-fn run_of(slot: &str) -> RunKey {
-    InboxEntry::run_of(&acme(), &format!("scheduler:nightly:{slot}").parse().unwrap())
+fn run_of(time: &str) -> RunKey {
+    InboxEntry::run_of(&acme(), &format!("scheduler:nightly:{time}").parse().unwrap())
 }
 
-async fn status<S: Store>(engine: &Engine<S>, slot: &str) -> Option<InboxStatus> {
-    engine.admission().process_entry(&run_of(slot)).await.unwrap();
-    engine.store().entry(&run_of(slot)).await.unwrap().map(|entry| entry.status)
+async fn status<S: Store>(engine: &Engine<S>, time: &str) -> Option<InboxStatus> {
+    engine.admission().process_entry(&run_of(time)).await.unwrap();
+    engine.store().entry(&run_of(time)).await.unwrap().map(|entry| entry.status)
 }
 
 #[tokio::test]
 async fn concurrent_sweeps_start_one_scheduled_run() {
-    let clock = Hands::at(0);
+    let clock = MinuteClock::at(0);
     let store = memory();
     let engines: Vec<_> = (0..4).map(|_| engine_on(store.clone(), &clock)).collect();
     apply(&engines[0], 1, "30 13 * * *").await;
@@ -98,7 +98,7 @@ async fn concurrent_sweeps_start_one_scheduled_run() {
 
 #[tokio::test]
 async fn after_an_outage_only_the_last_time_runs() {
-    let clock = Hands::at(0);
+    let clock = MinuteClock::at(0);
     let engine = engine_on(memory(), &clock);
     apply(&engine, 1, "*/10 * * * *").await;
     clock.set(61);
@@ -112,14 +112,14 @@ async fn after_an_outage_only_the_last_time_runs() {
 }
 
 #[tokio::test]
-async fn a_crash_before_rescheduling_starts_one_run() {
-    let clock = Hands::at(0);
+async fn crash_before_rescheduling_starts_one_run() {
+    let clock = MinuteClock::at(0);
     let store = memory();
     let engine = engine_on(store.clone(), &clock);
     apply(&engine, 1, "0 * * * *").await;
     clock.set(61);
-    let dies = engine_on(Intercepted::new(store, dies_then()), &clock);
-    assert_eq!(sweep(&dies).await, 0);
+    let failing = engine_on(Intercepted::new(store, fails_to_reschedule()), &clock);
+    assert_eq!(sweep(&failing).await, 0);
     assert_eq!(status(&engine, "2026-01-01T13:00Z").await, Some(InboxStatus::Started));
     let first = engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap();
     assert_eq!(sweep(&engine).await, 1);
@@ -130,8 +130,8 @@ async fn a_crash_before_rescheduling_starts_one_run() {
 }
 
 #[tokio::test]
-async fn a_new_version_takes_over_the_due_time() {
-    let clock = Hands::at(0);
+async fn new_version_takes_over_the_due_time() {
+    let clock = MinuteClock::at(0);
     let engine = engine_on(memory(), &clock);
     apply(&engine, 1, "0 * * * *").await;
     clock.set(61);
@@ -148,14 +148,14 @@ async fn a_new_version_takes_over_the_due_time() {
 }
 
 #[tokio::test]
-async fn a_failing_outbox_does_not_stop_the_sweep() {
+async fn failing_outbox_does_not_stop_the_sweep() {
     tokio::time::pause();
-    for (trouble, expected) in [
+    for (faults, expected) in [
         (cannot_send(false), "flush the outbox"),
         (cannot_send(true), "send unsent messages: the store is busy"),
     ] {
-        let clock = Hands::at(0);
-        let engine = engine_on(Intercepted::new(memory(), trouble), &clock);
+        let clock = MinuteClock::at(0);
+        let engine = engine_on(Intercepted::new(memory(), faults), &clock);
         let by = Initiator::new(Cause::System, "sweep");
         let sweep = async || engine.operations().sweep(&by).await.unwrap_err().to_string();
         apply(&engine, 1, "0 * * * *").await;
@@ -172,8 +172,8 @@ async fn a_failing_outbox_does_not_stop_the_sweep() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_out_of_time_leaves_the_rest_due() {
-    let clock = Hands::at(0);
+async fn sweep_out_of_time_leaves_the_rest_due() {
+    let clock = MinuteClock::at(0);
     // Longer than half of the time that a sweep has.
     let slow = Faults::at("ledger.commit", || Fault::Delay(Duration::from_secs(10)));
     let engine = engine_on(Intercepted::new(memory(), slow), &clock);

@@ -10,10 +10,10 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 }
 
 /// The variable `name`, which must be set.
-pub(crate) fn need(name: &str) -> Result<String, String> {
+pub(crate) fn required(name: &str) -> Result<String, String> {
     variable(name).ok_or_else(|| format!("environment variable {name} is not set"))
 }
 
 pub(crate) fn settings() -> Result<AwsSettings, String> {
-    AwsSettings::from_env(need)
+    AwsSettings::from_env(required)
 }

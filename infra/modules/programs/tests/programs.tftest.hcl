@@ -252,3 +252,28 @@ run "every_program_may_use_the_customer_managed_key" {
     error_message = "A program has no access to the KMS key."
   }
 }
+
+run "worker_gets_its_timers" {
+  command = plan
+
+  variables {
+    timers = { lease_seconds = 60, renew_seconds = 20 }
+  }
+
+  assert {
+    condition = [for name in ["LEASE", "RENEW_EVERY", "SWEEP_EVERY", "POLL"] :
+      output.environment["worker"]["COUNTERSIGN_${name}"]
+    ] == ["60s", "20s", "30s", "5s"]
+    error_message = "The worker does not get the timers, or not the defaults of those that are not set."
+  }
+}
+
+run "rejects_a_renewal_of_more_than_half_the_lease" {
+  command = plan
+
+  variables {
+    timers = { lease_seconds = 20, renew_seconds = 11 }
+  }
+
+  expect_failures = [var.timers]
+}

@@ -16,6 +16,7 @@ use evidence::SigningKey;
 use store::aws::{AwsSettings, Retention, RetentionMode};
 
 use crate::Failure;
+use crate::timers::Timers;
 
 /// The time that ECS gives a stopping container, less what the process itself needs.
 const DRAIN: Duration = Duration::from_secs(50);
@@ -29,15 +30,16 @@ pub(crate) struct Environment {
     /// The address of the metrics endpoint, if it is enabled.
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) drain: Duration,
+    pub(crate) timers: Timers,
     /// Random part of the worker's name.
-    pub(crate) chance: String,
+    pub(crate) random_suffix: String,
     pub(crate) log: Option<String>,
     secret: String,
     systems: String,
 }
 
 /// Connections to external systems.
-pub(crate) struct Outside {
+pub(crate) struct ExternalSystems {
     pub(crate) settings: ConnectorSettings,
     pub(crate) notifier: Notifier,
     pub(crate) evidence_signer: EvidenceSigner,
@@ -46,34 +48,37 @@ pub(crate) struct Outside {
 impl Environment {
     /// Reads all variables; fails with the first that is missing or invalid.
     pub(crate) fn read() -> Result<Self, Failure> {
-        let mut chance = [0; 8];
-        getrandom::fill(&mut chance)?;
+        let mut random = [0; 8];
+        getrandom::fill(&mut random)?;
         let default = Concurrency::for_steps(16);
         Ok(Self {
-            store: settings()?,
+            store: store_settings()?,
             concurrency: Concurrency {
-                ingest: or("COUNTERSIGN_CONCURRENCY_INGEST", default.ingest)?,
-                decisions: or("COUNTERSIGN_CONCURRENCY_DECISIONS", default.decisions)?,
-                steps: or("COUNTERSIGN_CONCURRENCY_STEPS", default.steps)?,
+                ingest: parse_or("COUNTERSIGN_CONCURRENCY_INGEST", default.ingest)?,
+                decisions: parse_or("COUNTERSIGN_CONCURRENCY_DECISIONS", default.decisions)?,
+                steps: parse_or("COUNTERSIGN_CONCURRENCY_STEPS", default.steps)?,
             },
-            health: or("COUNTERSIGN_HEALTH", SocketAddr::from(([0, 0, 0, 0], 8080)))?,
-            metrics: may("COUNTERSIGN_METRICS")?,
+            health: parse_or("COUNTERSIGN_HEALTH", SocketAddr::from(([0, 0, 0, 0], 8080)))?,
+            metrics: parse_optional("COUNTERSIGN_METRICS")?,
             drain: DRAIN,
-            chance: format!("{:016x}", u64::from_be_bytes(chance)),
+            timers: Timers::read(variable)?,
+            random_suffix: format!("{:016x}", u64::from_be_bytes(random)),
             log: variable("RUST_LOG"),
-            secret: need("COUNTERSIGN_SECRET")?,
-            systems: need("COUNTERSIGN_CONFIG")?,
+            secret: required("COUNTERSIGN_SECRET")?,
+            systems: required("COUNTERSIGN_CONFIG")?,
         })
     }
 
     /// Fetches the secrets and connects to external systems.
-    pub(crate) async fn outside(&self) -> Result<Outside, Failure> {
-        let named = SecretMap::open(&self.secret, &store::aws::configure(None).await).await?;
-        let look_up = |name: &str| named.look_up(name);
+    pub(crate) async fn connect(&self) -> Result<ExternalSystems, Failure> {
+        let secrets = SecretMap::open(&self.secret, &store::aws::configure(None).await).await?;
+        let look_up = |name: &str| secrets.look_up(name);
         let systems = SystemsConfig::parse(&self.systems)?;
-        let key = look_up(EVIDENCE_KEY).ok_or_else(|| format!("the secret has no entry {EVIDENCE_KEY}"))?;
+        let missing =
+            || format!("secret {} has no entry {EVIDENCE_KEY}; add the PEM private key", self.secret);
+        let key = look_up(EVIDENCE_KEY).ok_or_else(missing)?;
         let key = SigningKey::from_text(&key)?;
-        Ok(Outside {
+        Ok(ExternalSystems {
             settings: systems.settings(&look_up)?,
             notifier: systems.notifier(&look_up)?,
             evidence_signer: EvidenceSigner {
@@ -84,8 +89,8 @@ impl Environment {
     }
 }
 
-fn settings() -> Result<AwsSettings, Failure> {
-    let days: u32 = or("COUNTERSIGN_EVIDENCE_RETENTION_DAYS", 0)?;
+fn store_settings() -> Result<AwsSettings, Failure> {
+    let days: u32 = parse_or("COUNTERSIGN_EVIDENCE_RETENTION_DAYS", 0)?;
     let mode = match variable("COUNTERSIGN_EVIDENCE_RETENTION_MODE").as_deref() {
         None | Some("governance") => RetentionMode::Governance,
         Some("compliance") => RetentionMode::Compliance,
@@ -96,22 +101,25 @@ fn settings() -> Result<AwsSettings, Failure> {
             .into());
         }
     };
-    Ok(AwsSettings { retain: (days > 0).then_some(Retention { mode, days }), ..AwsSettings::from_env(need)? })
+    Ok(AwsSettings {
+        retain: (days > 0).then_some(Retention { mode, days }),
+        ..AwsSettings::from_env(required)?
+    })
 }
 
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-fn need(name: &str) -> Result<String, Failure> {
+fn required(name: &str) -> Result<String, Failure> {
     variable(name).ok_or_else(|| format!("{name} is not set").into())
 }
 
-fn or<T: FromStr<Err: Display>>(name: &str, default: T) -> Result<T, Failure> {
-    Ok(may(name)?.unwrap_or(default))
+fn parse_or<T: FromStr<Err: Display>>(name: &str, default: T) -> Result<T, Failure> {
+    Ok(parse_optional(name)?.unwrap_or(default))
 }
 
-fn may<T: FromStr<Err: Display>>(name: &str) -> Result<Option<T>, Failure> {
+fn parse_optional<T: FromStr<Err: Display>>(name: &str) -> Result<Option<T>, Failure> {
     let Some(text) = variable(name) else { return Ok(None) };
     text.parse().map(Some).map_err(|error| format!("{name} is {text:?}: {error}").into())
 }

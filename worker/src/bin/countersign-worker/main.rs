@@ -6,14 +6,14 @@
 
 mod environment;
 mod health;
+mod timers;
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use connectors::HostAllowList;
 use countersign_worker::{CancellationToken, Worker, WorkerSettings};
-use domain::{Millis, WorkerId};
+use domain::WorkerId;
 use engine::metrics::exporter::Meter;
 use engine::{Engine, EngineParts, Timing};
 use store::SystemClock;
@@ -25,29 +25,30 @@ use environment::Environment;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The lease of a step. With the delay of its message, a dead worker's step is taken over within half a minute.
-const LEASE: Millis = Millis::secs(20);
-
-/// Three renewals are tried before the lease expires.
-const RENEW_EVERY: Millis = Millis::secs(5);
-
-/// The sweep function runs once a minute as well.
-const SWEEP_EVERY: Duration = Duration::from_secs(30);
-
-/// A message that becomes visible again is received by the next poll, so polls are short enough for a take-over
-/// within half a minute. Three queues polled this often cost about fifty cents a month.
-const POLL: Duration = Duration::from_secs(5);
-
 /// Faster than the allocator of libc for many small objects on several threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// A commit to DynamoDB is many calls deep. In a debug build it needs more than the two megabytes of the default.
+const STACK_BYTES: usize = 8 * 1024 * 1024;
+
+fn main() -> ExitCode {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(Box::pin(run())),
+        Err(error) => {
+            eprintln!("countersign-worker: cannot start the runtime: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let done = match (args.next().as_deref(), args.next()) {
-        (Some("health"), Some(url)) => health::ask(&url).await,
-        (None, _) => Box::pin(work()).await,
+        (Some("health"), Some(url)) => health::query(&url).await,
+        (None, _) => Box::pin(run_worker()).await,
         _ => Err("usage: countersign-worker [health URL]".into()),
     };
     match done {
@@ -59,40 +60,41 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn work() -> Result<(), Failure> {
+async fn run_worker() -> Result<(), Failure> {
     let environment = Environment::read()?;
     let filter = EnvFilter::new(environment.log.as_deref().unwrap_or("info"));
     tracing_subscriber::fmt().json().with_env_filter(filter).init();
-    let me = WorkerId::new(&format!("worker-{}", environment.chance))?;
-    let outside = environment.outside().await?;
+    let me = WorkerId::new(&format!("worker-{}", environment.random_suffix))?;
+    let systems = environment.connect().await?;
+    let timers = environment.timers;
     let store = store::aws::open(environment.store.clone()).await;
     let engine = Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: connectors::standard_tools(HostAllowList::default(), outside.settings),
+        tools: connectors::standard_tools(HostAllowList::default(), systems.settings),
         clock: Arc::new(SystemClock),
         me: me.clone(),
-        timing: Timing { lease: LEASE, renew_every: RENEW_EVERY, ..Timing::default() },
-        notifier: outside.notifier,
-        evidence_signer: Some(outside.evidence_signer),
+        timing: Timing { lease: timers.lease, renew_every: timers.renew_every, ..Timing::default() },
+        notifier: systems.notifier,
+        evidence_signer: Some(systems.evidence_signer),
     });
-    engine.operations().record_format().await?;
+    engine.operations().register_record_format().await?;
     let settings = WorkerSettings {
         concurrency: environment.concurrency,
-        visibility: LEASE,
-        poll: POLL,
-        sweep_every: SWEEP_EVERY,
+        visibility: timers.lease,
+        poll: timers.poll.std(),
+        sweep_every: timers.sweep_every.std(),
         drain: environment.drain,
         ..WorkerSettings::default()
     };
     let shutdown = CancellationToken::new();
     let worker = Worker::new(Arc::new(engine), settings, me.clone(), shutdown.clone());
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let serving = health::serve(environment.health, worker.health()).await?;
-    let _counted = match environment.metrics {
+    let health_server = health::serve(environment.health, worker.health()).await?;
+    let _metrics_server = match environment.metrics {
         Some(address) => Some(Meter::start()?.serve(TcpListener::bind(address).await?)?),
         None => None,
     };
-    tracing::info!(event = "worker_started", worker = %me, health = %serving.address(), "worker started");
+    tracing::info!(event = "worker_started", worker = %me, health = %health_server.address(), "worker started");
     let working = worker.run();
     tokio::pin!(working);
     let finished = tokio::select! {

@@ -6,7 +6,7 @@ use domain::{Digest, OpId, WorkerId};
 
 /// Generates operation ids that are unique as long as the owner's id is.
 #[derive(Debug)]
-pub struct Ops {
+pub struct OperationIds {
     owner: String,
     count: AtomicU64,
 }
@@ -17,7 +17,7 @@ const OWNER_CHARS_MAX: usize = 96;
 /// How much of a longer id is used in front of its digest.
 const PREFIX_CHARS: usize = 63;
 
-impl Ops {
+impl OperationIds {
     pub fn new(owner: &WorkerId) -> Self {
         Self { owner: owner_part(owner.as_str()), count: AtomicU64::new(0) }
     }
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn long_owners_with_a_common_prefix_have_distinct_ids() {
         let owner = |end: &str| WorkerId::new(&format!("{}{end}", "h".repeat(120))).unwrap();
-        let [first, second] = ["-1a2b", "-3c4d"].map(|end| Ops::new(&owner(end)).next());
+        let [first, second] = ["-1a2b", "-3c4d"].map(|end| OperationIds::new(&owner(end)).next());
         assert_ne!(first, second);
         assert!(first.as_str().len() <= OWNER_CHARS_MAX + ".0".len());
     }

@@ -1,0 +1,34 @@
+//! Operations on the whole installation, and the audit log of the changes for all tenants.
+
+use domain::Initiator;
+use domain::audit::AdminChange;
+use store::{AuditPage, AuditedWrite, Cursor, PageQuery, Store};
+
+use crate::core::audit::Admin;
+use crate::error::EngineError;
+use crate::operations::OperationsService;
+
+impl<S: Store> OperationsService<'_, S> {
+    /// Moves up to `limit` dead-letter messages back to their queues, oldest first; returns how many. The audit entry is
+    /// written first, so that no message is moved without one.
+    pub async fn redrive(self, limit: u32, by: &Initiator) -> Result<u32, EngineError> {
+        self.record_change(AdminChange::DeadLettersRedriven { limit }, by).await?;
+        Ok(self.core.store.redrive(limit).await?)
+    }
+
+    /// Records in a restored store that it was restored from the file `copy`.
+    pub async fn record_restore(self, copy: &str, by: &Initiator) -> Result<(), EngineError> {
+        self.record_change(AdminChange::StoreRestored { copy: copy.to_owned() }, by).await
+    }
+
+    async fn record_change(self, change: AdminChange, by: &Initiator) -> Result<(), EngineError> {
+        let admin = Admin { tenant: None, by };
+        self.core.write_audited(admin, AuditedWrite::EntryOnly, change).await.map(drop)
+    }
+
+    /// A page of the audit log of the changes for all tenants, newest first.
+    pub async fn fleet_audit(self, after: Option<Cursor>, limit: u32) -> Result<AuditPage, EngineError> {
+        let query = PageQuery { after, limit };
+        Ok(self.core.retry_busy(|store| store.audit(None, query.clone())).await?)
+    }
+}
