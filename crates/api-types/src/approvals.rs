@@ -37,8 +37,8 @@ pub struct Approval {
     pub requirement: ApprovalRequirement,
     /// The number of approvers that are still missing.
     pub missing: usize,
-    /// Users who may not decide, because their input shaped the action: for example the requester of the run, the
-    /// author of the workflow, and the user who applied it.
+    /// Users who may not decide, because they participated in the run: for example its requester, the author of the
+    /// workflow, and the user who applied it.
     #[schema(value_type = Vec<String>)]
     pub excluded: Vec<PersonId>,
     /// Set if the action may already have happened: when it was first attempted, with an unknown outcome.

@@ -17,7 +17,8 @@ pub struct AuditedChange {
     /// The change in words.
     pub text: String,
     /// The change as data. `kind` is one of `key_created`, `key_revoked`, `settings_changed`, `policy_applied`,
-    /// `workflow_applied`, `dispatch_stopped` and `dispatch_started`; the other fields depend on it.
+    /// `workflow_applied`, `dispatch_stopped` and `dispatch_started`; the other fields depend on it. Changes for all tenants
+    /// may also be `drain_requested`, `dead_letters_redriven` and `store_restored`.
     #[schema(value_type = Object)]
     pub change: Value,
 }

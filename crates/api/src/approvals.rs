@@ -46,7 +46,7 @@ pub(crate) async fn list<S: Store>(
     }
     Ok(Json(Approvals {
         approvals: page.approvals.into_iter().map(Approval::from).collect(),
-        next: page.next.as_ref().map(|next| list.seal(next)),
+        next: page.next.as_ref().map(|next| list.encode_cursor(next)),
     }))
 }
 
@@ -86,7 +86,7 @@ async fn decide<S: Store>(
 ) -> Result<Json<DecisionResponse>, ApiError> {
     let through = caller.channel();
     let reply = VoteInput { approval: approval.clone(), subject: subject_hash, approve, reason, through };
-    let outcome = match handle.answer(reply).await? {
+    let outcome = match handle.record_vote(reply).await? {
         VoteResult::Decided(_) => DecisionOutcome::Decided,
         VoteResult::Counted { .. } => DecisionOutcome::Recorded,
         VoteResult::Duplicate => DecisionOutcome::Duplicate,

@@ -31,6 +31,6 @@ pub(crate) async fn list<S: Store>(
     let page = handle.audit(after, limit).await?;
     Ok(Json(AuditedChanges {
         changes: page.entries.into_iter().map(AuditedChange::from).collect(),
-        next: page.next.as_ref().map(|next| list.seal(next)),
+        next: page.next.as_ref().map(|next| list.encode_cursor(next)),
     }))
 }

@@ -46,7 +46,7 @@ impl Operation<'_> {
     fn next<T: Serialize>(&self, progress: Option<&T>) -> Option<String> {
         // An empty cursor is rejected by the next request.
         let text = progress.map(|progress| serde_json::to_string(progress).unwrap_or_default());
-        text.map(|text| self.list().seal(&Cursor::new(text)))
+        text.map(|text| self.list().encode_cursor(&Cursor::new(text)))
     }
 
     fn list(&self) -> List<'_> {

@@ -90,7 +90,7 @@ pub(crate) async fn verification<S: Store>(
     PathParam(run): PathParam<RunId>,
 ) -> Result<Json<Verification>, ApiError> {
     let (recorded, bytes) = handle.evidence(&run).await?;
-    let Some(key) = &api.verifies else {
+    let Some(key) = &api.public_key else {
         return Err(ApiError::new(
             StatusCode::CONFLICT,
             "NO_PUBLIC_KEY",

@@ -19,13 +19,13 @@ use crate::role_guard::Admin;
 use api_types::{CreateKey, CreatedKey, Key, Keys};
 
 /// The lifetime of a key whose request names none.
-const LIFE_DEFAULT: Millis = Millis(90 * 86_400_000);
+const LIFETIME_DEFAULT: Millis = Millis(90 * 86_400_000);
 
 /// A key that does not expire must be requested by this word.
 const NEVER: &str = "never";
 
 /// Ten years.
-const LIFE_MAX: Millis = Millis(3_650 * 86_400_000);
+const LIFETIME_MAX: Millis = Millis(3_650 * 86_400_000);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,7 +46,7 @@ pub(crate) async fn list<S: Store>(
     let page = handle.keys(after, limit).await?;
     Ok(Json(Keys {
         keys: page.keys.into_iter().map(Key::from).collect(),
-        next: page.next.as_ref().map(|next| list.seal(next)),
+        next: page.next.as_ref().map(|next| list.encode_cursor(next)),
     }))
 }
 
@@ -63,9 +63,9 @@ pub(crate) async fn create<S: Store>(
         return Err(ApiError::bad_request(format!("`note` is longer than {NOTE_CHARS_MAX} characters")));
     }
     let expires_in = match request.expires_in.as_deref() {
-        None => Some(LIFE_DEFAULT),
+        None => Some(LIFETIME_DEFAULT),
         Some(NEVER) => None,
-        Some(text) => Some(life(text)?),
+        Some(text) => Some(parse_lifetime(text)?),
     };
     let roles = request.roles.into_iter().map(Role::from).collect();
     let (new, secret) = generate_key(handle.tenant_id(), request.person, roles)?;
@@ -87,14 +87,14 @@ pub fn generate_key(
     Ok((NewApiKey { id, secret, person, roles, note: String::new(), expires_in: None }, text))
 }
 
-fn life(text: &str) -> Result<Millis, ApiError> {
-    let life: Millis = text
+fn parse_lifetime(text: &str) -> Result<Millis, ApiError> {
+    let lifetime: Millis = text
         .parse()
         .map_err(|error: domain::time::InvalidMillis| ApiError::bad_request(error.to_string()))?;
-    if life.0 == 0 || life > LIFE_MAX {
+    if lifetime.0 == 0 || lifetime > LIFETIME_MAX {
         return Err(ApiError::bad_request("`expires_in` must be more than zero and at most ten years"));
     }
-    Ok(life)
+    Ok(lifetime)
 }
 
 /// Revokes a key. The caller's own key is refused, so that an admin does not lock themselves out.

@@ -45,23 +45,29 @@ pub use runs::request_key;
 
 /// The state of the API.
 pub struct Api<S> {
-    gate: Authenticator<S>,
+    authenticator: Authenticator<S>,
     cursors: CursorSecret,
-    verifies: Option<PublicKey>,
+    public_key: Option<PublicKey>,
     streams: stream::Streams,
     secrets: BTreeMap<TenantId, Vec<api_types::SecretName>>,
 }
 
 impl<S: Store> Api<S> {
     /// `cursors` is the secret that page cursors are encrypted with.
-    pub fn new(gate: Authenticator<S>, cursors: CursorSecret) -> Self {
-        Self { gate, cursors, verifies: None, streams: stream::Streams::default(), secrets: BTreeMap::new() }
+    pub fn new(authenticator: Authenticator<S>, cursors: CursorSecret) -> Self {
+        Self {
+            authenticator,
+            cursors,
+            public_key: None,
+            streams: stream::Streams::default(),
+            secrets: BTreeMap::new(),
+        }
     }
 
     /// Sets the key to verify evidence with.
     #[must_use]
     pub fn with_public_key(mut self, key: PublicKey) -> Self {
-        self.verifies = Some(key);
+        self.public_key = Some(key);
         self
     }
 
@@ -85,10 +91,6 @@ impl<S: Store> Api<S> {
 
     pub fn streams(&self) -> &stream::Streams {
         &self.streams
-    }
-
-    pub fn gate(&self) -> &Authenticator<S> {
-        &self.gate
     }
 }
 

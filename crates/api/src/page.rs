@@ -59,15 +59,15 @@ pub struct List<'a> {
 
 impl List<'_> {
     /// Encrypts a cursor of the store.
-    pub fn seal(&self, cursor: &Cursor) -> String {
+    pub fn encode_cursor(&self, cursor: &Cursor) -> String {
         // An empty cursor is rejected by the next request.
-        let sealed = self.sealed(padded(cursor.as_str())).unwrap_or_default();
-        BASE64.encode(sealed)
+        let encrypted = self.encrypt(padded(cursor.as_str())).unwrap_or_default();
+        BASE64.encode(encrypted)
     }
 
     /// Decrypts a cursor of this list.
     pub fn open(&self, text: &str) -> Result<Cursor, ApiError> {
-        self.opened(text).map(Cursor::new).ok_or_else(|| {
+        self.decrypt(text).map(Cursor::new).ok_or_else(|| {
             ApiError::bad_request("the cursor does not belong to this list")
                 .remedy("send `next` of the previous page with the same filters, or start without a cursor")
         })
@@ -75,27 +75,27 @@ impl List<'_> {
 
     /// The nonce is derived from the plaintext and the list: different cursors have different nonces, and the same page
     /// has the same cursor.
-    fn sealed(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, Unspecified> {
-        let about = self.about();
-        let drawn = self.secret.derive(NONCE, &[&about, &bytes]);
-        let nonce = Nonce::try_assume_unique_for_key(&drawn[..NONCE_LEN])?;
-        self.secret.key()?.seal_in_place_append_tag(nonce, Aad::from(&about), &mut bytes)?;
-        Ok([&drawn[..NONCE_LEN], &bytes[..]].concat())
+    fn encrypt(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, Unspecified> {
+        let associated_data = self.associated_data();
+        let nonce_bytes = self.secret.derive(NONCE, &[&associated_data, &bytes]);
+        let nonce = Nonce::try_assume_unique_for_key(&nonce_bytes[..NONCE_LEN])?;
+        self.secret.key()?.seal_in_place_append_tag(nonce, Aad::from(&associated_data), &mut bytes)?;
+        Ok([&nonce_bytes[..NONCE_LEN], &bytes[..]].concat())
     }
 
-    fn opened(&self, text: &str) -> Option<String> {
+    fn decrypt(&self, text: &str) -> Option<String> {
         let mut bytes = BASE64.decode(text).ok()?;
-        let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
+        let (nonce, encrypted) = bytes.split_at_mut_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let key = self.secret.key().ok()?;
-        let plain = key.open_in_place(nonce, Aad::from(self.about()), sealed).ok()?;
+        let plain = key.open_in_place(nonce, Aad::from(self.associated_data()), encrypted).ok()?;
         let end = plain.iter().rposition(|byte| *byte == END)?;
         std::str::from_utf8(&plain[..end]).ok().map(str::to_owned)
     }
 
     /// The associated data: tenant, list and filters.
-    fn about(&self) -> Vec<u8> {
-        framed(&[self.tenant.as_str(), self.name, &self.filter].map(str::as_bytes))
+    fn associated_data(&self) -> Vec<u8> {
+        length_prefixed(&[self.tenant.as_str(), self.name, &self.filter].map(str::as_bytes))
     }
 }
 
@@ -110,14 +110,14 @@ impl CursorSecret {
         let mut block = [0; 64];
         block[..self.0.len()].copy_from_slice(&self.0);
         let mut mac = Hmac::<Sha256>::new(&block.into());
-        mac.update(&framed(&[purpose.as_bytes()]));
-        mac.update(&framed(parts));
+        mac.update(&length_prefixed(&[purpose.as_bytes()]));
+        mac.update(&length_prefixed(parts));
         mac.finalize().into_bytes().into()
     }
 }
 
 /// The parts with their lengths, so that different parts have different bytes.
-fn framed(parts: &[&[u8]]) -> Vec<u8> {
+fn length_prefixed(parts: &[&[u8]]) -> Vec<u8> {
     let frame = |part: &&[u8]| [&(part.len() as u64).to_be_bytes()[..], *part].concat();
     parts.iter().flat_map(frame).collect()
 }
@@ -158,15 +158,15 @@ mod tests {
         let (secret, other) = (CursorSecret::new([1; 32]), CursorSecret::new([2; 32]));
         let (acme, umbrella) = ("acme".parse().unwrap(), "umbrella".parse().unwrap());
         let own = list(&secret, &acme, "runs", "queued");
-        let sealed = own.seal(&Cursor::new("c"));
-        assert_eq!(own.open(&sealed).unwrap(), Cursor::new("c"));
+        let encrypted = own.encode_cursor(&Cursor::new("c"));
+        assert_eq!(own.open(&encrypted).unwrap(), Cursor::new("c"));
         for stranger in [
             list(&secret, &umbrella, "runs", "queued"),
             list(&secret, &acme, "approvals", "queued"),
             list(&secret, &acme, "runs", "running"),
             list(&other, &acme, "runs", "queued"),
         ] {
-            assert_eq!(stranger.open(&sealed).unwrap_err().code, "BAD_REQUEST");
+            assert_eq!(stranger.open(&encrypted).unwrap_err().code, "BAD_REQUEST");
         }
     }
 
@@ -175,13 +175,13 @@ mod tests {
         let secret = CursorSecret::new([1; 32]);
         let acme = "acme".parse().unwrap();
         let own = list(&secret, &acme, "runs", "");
-        let sealed = own.seal(&Cursor::new("cursor"));
-        for at in 0..sealed.len() {
-            let mut text = sealed.clone().into_bytes();
+        let encrypted = own.encode_cursor(&Cursor::new("cursor"));
+        for at in 0..encrypted.len() {
+            let mut text = encrypted.clone().into_bytes();
             text[at] = if text[at] == b'A' { b'B' } else { b'A' };
             assert!(own.open(&String::from_utf8(text).unwrap()).is_err(), "{at}");
         }
-        for text in ["", "c", "!", "AAAA", &sealed[..10]] {
+        for text in ["", "c", "!", "AAAA", &encrypted[..10]] {
             assert!(own.open(text).is_err(), "{text:?}");
         }
     }
@@ -192,17 +192,21 @@ mod tests {
         let acme = "acme".parse().unwrap();
         let own = list(&secret, &acme, "runs", "");
         let plain = ["", "7", "1234567", "9223372036854775807", "\u{80}\0"];
-        let sealed = plain.map(|plain| own.seal(&Cursor::new(plain)));
-        for (plain, sealed) in plain.iter().zip(&sealed) {
-            let bytes = BASE64.decode(sealed).unwrap();
+        let encrypted = plain.map(|plain| own.encode_cursor(&Cursor::new(plain)));
+        for (plain, encrypted) in plain.iter().zip(&encrypted) {
+            let bytes = BASE64.decode(encrypted).unwrap();
             let shows = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
             assert!(plain.len() < 3 || !shows(plain.as_bytes()), "{plain:?} shows in {bytes:?}");
-            assert_eq!(sealed.len(), own.seal(&Cursor::new("x")).len(), "{plain:?}");
-            assert_eq!(own.open(sealed).unwrap(), Cursor::new(*plain));
-            assert_eq!(*sealed, own.seal(&Cursor::new(*plain)), "the same page has the same cursor");
+            assert_eq!(encrypted.len(), own.encode_cursor(&Cursor::new("x")).len(), "{plain:?}");
+            assert_eq!(own.open(encrypted).unwrap(), Cursor::new(*plain));
+            assert_eq!(
+                *encrypted,
+                own.encode_cursor(&Cursor::new(*plain)),
+                "the same page has the same cursor"
+            );
         }
         let long = Cursor::new("a".repeat(1_000));
-        assert_eq!(own.open(&own.seal(&long)).unwrap(), long);
+        assert_eq!(own.open(&own.encode_cursor(&long)).unwrap(), long);
     }
 
     #[test]

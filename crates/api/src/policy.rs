@@ -32,40 +32,40 @@ pub(crate) async fn apply<S: Store>(
 
 /// Evaluates the policy for each step of a workflow, or for one of them.
 pub(crate) async fn explain<S: Store>(
-    at: Viewer<S>,
+    viewer: Viewer<S>,
     JsonBody(request): JsonBody<ExplainPolicy>,
 ) -> Result<Json<ExplainResult>, ApiError> {
     // The server would run the code of the caller.
-    if request.policy.is_some() && !at.caller.roles.allow(Role::Admin) {
+    if request.policy.is_some() && !viewer.caller.roles.allow(Role::Admin) {
         return Err(ApiError::forbidden(Role::Admin).remedy("omit `policy` to evaluate the current policy"));
     }
-    let plan = plan(&at, &request).await?;
+    let plan = plan(&viewer, &request).await?;
     let ExplainPolicy { step, input, outputs, policy, .. } = request;
-    step.iter().chain(outputs.keys()).try_for_each(|step| must_be_in(plan.plan(), step))?;
-    let (trigger_kind, sent) = (at.caller.trigger_kind().to_owned(), policy.is_some());
+    step.iter().chain(outputs.keys()).try_for_each(|step| require_step(plan.plan(), step))?;
+    let (trigger_kind, sent) = (viewer.caller.trigger_kind().to_owned(), policy.is_some());
     let request = DryRunRequest { plan: Arc::clone(&plan), trigger_kind, input, outputs, policy };
-    let mut explained = ExplainResult::new(plan.plan(), &at.handle.explain(request).await?, sent);
+    let mut explained = ExplainResult::new(plan.plan(), &viewer.handle.explain(request).await?, sent);
     explained.steps.retain(|explained| step.as_ref().is_none_or(|step| *step == explained.id));
     Ok(Json(explained))
 }
 
 /// The plan of the request: an applied workflow, a workflow file, or a single action.
-async fn plan<S: Store>(at: &Viewer<S>, request: &ExplainPolicy) -> Result<Arc<CompiledPlan>, ApiError> {
+async fn plan<S: Store>(viewer: &Viewer<S>, request: &ExplainPolicy) -> Result<Arc<CompiledPlan>, ApiError> {
     match (&request.workflow, &request.source, &request.action) {
         (Some(name), None, None) => {
             let found = match request.version {
-                Some(version) => at.handle.version(name, version).await,
-                None => at.handle.applied(name).await,
+                Some(version) => viewer.handle.version(name, version).await,
+                None => viewer.handle.applied(name).await,
             };
             found.map(|(_, plan)| plan).map_err(|error| no_plan(error, request))
         }
         (None, Some(source), None) if request.version.is_none() => {
-            let plan = workflow::parse_for(source, &at.handle.tools());
-            compiled(plan.map_err(|error| workflows::invalid(&error))?)
+            let plan = workflow::parse_for(source, &viewer.handle.tools());
+            compile(plan.map_err(|error| workflows::invalid(&error))?)
         }
         (None, None, Some(action)) if request.version.is_none() => {
-            let plan = workflow::parse_for(&source_of(action), &at.handle.tools());
-            compiled(plan.map_err(|error| ApiError::bad_request(format!("the action: {}", error.kind)))?)
+            let plan = workflow::parse_for(&source_of(action), &viewer.handle.tools());
+            compile(plan.map_err(|error| ApiError::bad_request(format!("the action: {}", error.kind)))?)
         }
         _ => Err(ApiError::bad_request("exactly one of `workflow`, `source` and `action` is required")
             .remedy("send `workflow` (optionally with `version`), `source` or `action`")),
@@ -84,7 +84,7 @@ fn no_plan(error: EngineError, request: &ExplainPolicy) -> ApiError {
     }
 }
 
-fn compiled(plan: Plan) -> Result<Arc<CompiledPlan>, ApiError> {
+fn compile(plan: Plan) -> Result<Arc<CompiledPlan>, ApiError> {
     let compiled = CompiledPlan::compile(plan).map_err(|error| ApiError::bad_request(error.to_string()))?;
     Ok(Arc::new(compiled))
 }
@@ -99,7 +99,7 @@ fn source_of(action: &SampleAction) -> String {
     json!({ "workflow": SAMPLE, "version": 1, "environment": environment, "steps": [step] }).to_string()
 }
 
-fn must_be_in(plan: &Plan, step: &StepId) -> Result<(), ApiError> {
+fn require_step(plan: &Plan, step: &StepId) -> Result<(), ApiError> {
     if plan.seq_of(step).is_some() {
         return Ok(());
     }

@@ -24,7 +24,10 @@ pub const CODES: [(&str, &str); 37] = [
     ("POLICY_INVALID", "the policy is invalid; `location` gives the file, the line and the column"),
     ("POLICY_TESTS_FAILED", "the policy's tests fail, or it has no tests"),
     ("UNAUTHENTICATED", "the credential is missing, wrong, expired or revoked"),
-    ("FORBIDDEN", "the credential does not have the required role"),
+    (
+        "FORBIDDEN",
+        "the credential does not have the required role, or the tenant's directory does not list its user",
+    ),
     (
         "APPROVAL_REFUSED",
         "the caller may not decide this approval: it is for their own run or workflow, it is for other groups, or they are not in the tenant's directory",
@@ -142,6 +145,11 @@ impl ApiError {
             .remedy("ask an admin of the tenant for an API key with this role")
     }
 
+    /// The directory of the tenant does not list the caller.
+    pub(crate) fn forbidden_to_unlisted(detail: &'static str, remedy: &'static str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail).remedy(remedy)
+    }
+
     /// The request is invalid.
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", detail)
@@ -174,10 +182,10 @@ impl From<EngineError> for ApiError {
             }
             EngineError::BadInput { what, source } => Self::bad_request(format!("{what}: {source}")),
             EngineError::BadPlan { why, .. } => Self::bad_request(why),
-            EngineError::BackoutOver => {
+            EngineError::DispatchStartedDuringBackout => {
                 Self::bad_request(error.to_string()).remedy("start another backout without a cursor")
             }
-            EngineError::NotAPerson { .. } => Self::bad_request(error.to_string()),
+            EngineError::InvalidUserName { .. } => Self::bad_request(error.to_string()),
             EngineError::TenantChanged { .. } => {
                 let detail = "the settings of the tenant changed since the given revision";
                 Self::new(StatusCode::CONFLICT, "TENANT_CHANGED", detail)
@@ -207,10 +215,12 @@ impl From<EngineError> for ApiError {
             }
             EngineError::NoApiKey { .. } => Self::not_found("key"),
             EngineError::NoWorker { .. } => Self::not_found("worker"),
-            EngineError::Contended { .. } | EngineError::KeyTaken { .. } | EngineError::WorkerBusy { .. } => {
+            EngineError::Contended { .. }
+            | EngineError::KeyChanged { .. }
+            | EngineError::WorkerRecordContended { .. } => {
                 Self::new(StatusCode::CONFLICT, "CONTENDED", error.to_string()).remedy("try again")
             }
-            EngineError::PolicyBusy { .. } | EngineError::Outdated { .. } => {
+            EngineError::PolicyBusy { .. } | EngineError::UnsupportedRecordFormat { .. } => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", error.to_string())
                     .remedy("try again later; nothing was changed")
             }

@@ -24,8 +24,8 @@ macro_rules! role_extractors {
             type Rejection = ApiError;
 
             async fn from_request_parts(parts: &mut Parts, api: &Shared<S>) -> Result<Self, ApiError> {
-                let caller = api.gate.authenticate(&parts.headers, &parts.uri).await?;
-                let handle = api.gate.handle(&caller, $role)?;
+                let caller = api.authenticator.authenticate(&parts.headers, &parts.uri).await?;
+                let handle = api.authenticator.handle(&caller, $role)?;
                 Ok(Self { handle, caller })
             }
         }

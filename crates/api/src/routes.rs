@@ -273,7 +273,7 @@ fn run_routes<S: Store>() -> Vec<Route<S>> {
             .response::<api_types::StartedRun>(201, "The run was started")
             .response::<api_types::StartedRun>(
                 200,
-                "A repeated request started the run before, or the request joined the run that holds its concurrency key",
+                "An earlier request with this key started the run, or the request joined the run that holds its concurrency key",
             )
             .response::<api_types::StartedRun>(202, "The run starts after the run that holds its concurrency key has finished"),
         Route::new(
@@ -361,7 +361,7 @@ fn undo_routes<S: Store>() -> Vec<Route<S>> {
             runs::undo::<S>,
         )
         .response::<api_types::StartedRun>(201, "The undo run was started")
-        .response::<api_types::StartedRun>(200, "The undo run was started before"),
+        .response::<api_types::StartedRun>(200, "An earlier request started the undo run"),
     ]
 }
 
@@ -395,7 +395,7 @@ fn evidence_routes<S: Store>() -> Vec<Route<S>> {
             Method::GET,
             "/runs/{run}/events",
             Role::Viewer,
-            ("listEvents", "List the events of a run, as stored, with a sentence for each"),
+            ("listEvents", "List the events of a run, each with a description"),
             evidence::events::<S>,
         )
         .with(Param::AFTER)
@@ -552,7 +552,10 @@ fn dispatch_routes<S: Store>() -> Vec<Route<S>> {
             dispatch::stop::<S>,
         )
         .request::<api_types::StopDispatch>()
-        .response::<api_types::Stopped>(200, "Dispatch is stopped; the response has the first stop"),
+        .response::<api_types::Stopped>(
+            200,
+            "Dispatch is stopped. If it was stopped before, the response describes that stop",
+        ),
         Route::new(
             Method::POST,
             "/dispatch/start",

@@ -83,7 +83,7 @@ pub(crate) async fn list<S: Store>(
     let page = handle.runs(query).await?;
     Ok(Json(Runs {
         runs: page.runs.iter().map(RunSummary::from).collect(),
-        next: page.next.as_ref().map(|next| list.seal(next)),
+        next: page.next.as_ref().map(|next| list.encode_cursor(next)),
     }))
 }
 
@@ -92,7 +92,7 @@ pub(crate) async fn show<S: Store>(
     Viewer { handle, caller }: Viewer<S>,
     PathParam(run): PathParam<RunId>,
 ) -> Result<Json<Run>, ApiError> {
-    let snapshot = RunSnapshot::load_compared(&handle, &run, caller.hints(), api.verifies.as_ref()).await?;
+    let snapshot = RunSnapshot::load_compared(&handle, &run, caller.hints(), api.public_key.as_ref()).await?;
     Ok(Json(run_document(&snapshot)))
 }
 
@@ -121,14 +121,14 @@ fn start_error(error: engine::EngineError, workflow: &WorkflowName) -> ApiError 
 fn started_run(StartResult { run, new, outcome }: StartResult) -> Response {
     let status = match (&outcome, new) {
         (StartOutcome::WaitsFor(_), _) => StatusCode::ACCEPTED,
-        (StartOutcome::Own, true) => StatusCode::CREATED,
-        (StartOutcome::Own | StartOutcome::Joined, _) => StatusCode::OK,
+        (StartOutcome::OwnRun, true) => StatusCode::CREATED,
+        (StartOutcome::OwnRun | StartOutcome::Joined, _) => StatusCode::OK,
     };
     let location = format!("{PREFIX}/runs/{}", run.run);
     let joined = outcome == StartOutcome::Joined;
     let blocked_by = match outcome {
         StartOutcome::WaitsFor(by) => Some(by.run),
-        StartOutcome::Own | StartOutcome::Joined => None,
+        StartOutcome::OwnRun | StartOutcome::Joined => None,
     };
     let started = StartedRun { run: run.run, joined, blocked_by };
     (status, [(header::LOCATION, location)], Json(started)).into_response()
@@ -175,7 +175,7 @@ pub(crate) async fn cancel<S: Store>(
     JsonBody(ReasonRequest { reason }): JsonBody<ReasonRequest>,
 ) -> Result<Json<RunActionResponse>, ApiError> {
     let result = match handle.cancel(&run, &reason).await? {
-        CancelResult::Now(_) => RunActionResult::Done,
+        CancelResult::Stopped(_) => RunActionResult::Done,
         CancelResult::Requested => RunActionResult::Requested,
         CancelResult::AlreadyRequested => RunActionResult::AlreadyRequested,
         CancelResult::RollingBack => RunActionResult::RollingBack,

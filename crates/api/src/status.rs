@@ -13,7 +13,7 @@ pub(crate) async fn health() -> Json<Health> {
 }
 
 pub(crate) async fn me<S: Store>(Viewer { caller, .. }: Viewer<S>) -> Json<Me> {
-    let crate::Caller { tenant, person, roles, credential } = caller;
+    let crate::Caller { tenant, person, roles, credential, .. } = caller;
     Json(Me { tenant, person, roles, credential })
 }
 

@@ -21,7 +21,7 @@ pub(crate) async fn show<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<J
 
 /// Replaces users, groups and caps.
 pub(crate) async fn put<S: Store>(
-    Admin { handle, .. }: Admin<S>,
+    Admin { handle, caller }: Admin<S>,
     JsonBody(put): JsonBody<PutTenant>,
 ) -> Result<Json<Tenant>, ApiError> {
     let PutTenant { caps, people, groups, revision } = put;
@@ -31,6 +31,14 @@ pub(crate) async fn put<S: Store>(
         groups,
         seen: revision,
     };
+    let updated =
+        DomainTenant { people: update.people.clone(), ..DomainTenant::new(handle.tenant_id().clone()) };
+    if !caller.is_listed_in(&updated) {
+        // With this directory the caller could only read, and so not correct it.
+        return Err(ApiError::bad_request("`people` do not list the caller, who could then only read").remedy(
+            "add yourself to `people`: an API key needs its user there, a token an entry with its subject in `oidc`",
+        ));
+    }
     Ok(Json(handle.update_tenant(update).await?.into()))
 }
 

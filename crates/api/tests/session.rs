@@ -31,7 +31,7 @@ impl TestEnv {
         Self { engine, sessions, cookie, key: testkit::key_text(&key) }
     }
 
-    fn gate(&self) -> Authenticator<SqliteStore> {
+    fn authenticator(&self) -> Authenticator<SqliteStore> {
         Authenticator::new(Arc::clone(&self.engine)).with_sessions(Arc::clone(&self.sessions))
     }
 
@@ -41,7 +41,7 @@ impl TestEnv {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let router = router(Arc::new(Api::new(self.gate(), CursorSecret::new([0; 32]))));
+        let router = router(Arc::new(Api::new(self.authenticator(), CursorSecret::new([0; 32]))));
         router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status()
     }
 }
@@ -51,24 +51,27 @@ async fn session_may_only_read() {
     let env = TestEnv::new().await;
     assert_eq!(env.status(&[("cookie", &env.cookie)]).await, StatusCode::NOT_FOUND);
     let headers: HeaderMap = [(header::COOKIE, env.cookie.parse().unwrap())].into_iter().collect();
-    let gate = env.gate();
-    let caller = gate.authenticate(&headers, &Uri::from_static("/api/v1/runs")).await.unwrap();
-    assert_eq!(Role::ALL.map(|role| gate.handle(&caller, role).is_ok()), [true, false, false, false]);
-    let (visitor, _) = gate.session_caller(&headers).await.unwrap();
-    assert!(visitor.roles.allow(Role::Admin), "the console requires the token of the session as well");
+    let authenticator = env.authenticator();
+    let caller = authenticator.authenticate(&headers, &Uri::from_static("/api/v1/runs")).await.unwrap();
+    assert_eq!(
+        Role::ALL.map(|role| authenticator.handle(&caller, role).is_ok()),
+        [true, false, false, false]
+    );
+    let (caller, _) = authenticator.session_caller(&headers).await.unwrap();
+    assert!(caller.roles.allow(Role::Admin), "the console requires the token of the session as well");
 }
 
 #[tokio::test]
 async fn ended_session_is_rejected_and_its_key_is_not() {
     let env = TestEnv::new().await;
     let headers: HeaderMap = [(header::COOKIE, env.cookie.parse().unwrap())].into_iter().collect();
-    let gate = env.gate();
-    let (_, session) = gate.session_caller(&headers).await.unwrap();
+    let authenticator = env.authenticator();
+    let (_, session) = authenticator.session_caller(&headers).await.unwrap();
     env.sessions.end(&session, env.engine.now());
     assert_eq!(env.status(&[("cookie", &env.cookie)]).await, StatusCode::UNAUTHORIZED);
     // A stream authenticates again at every heartbeat.
-    assert!(gate.authenticate(&headers, &Uri::from_static("/api/v1/stream")).await.is_err());
-    assert!(gate.session_caller(&headers).await.is_err());
+    assert!(authenticator.authenticate(&headers, &Uri::from_static("/api/v1/stream")).await.is_err());
+    assert!(authenticator.session_caller(&headers).await.is_err());
     let bearer = format!("Bearer {}", env.key);
     assert_eq!(env.status(&[("authorization", &bearer)]).await, StatusCode::NOT_FOUND);
 }

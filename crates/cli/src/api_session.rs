@@ -41,7 +41,7 @@ impl Context {
     /// Connects for the tenant in the name of the run, and returns the run's key.
     pub(crate) fn connect_to_run(&self, run: &RunName) -> Result<(ApiSession, RunKey), CliError> {
         let session = self.connect_as(None, run.tenant())?;
-        let run = run.of(&session.tenant);
+        let run = run.key_for(&session.tenant);
         Ok((session, run))
     }
 
@@ -59,7 +59,7 @@ impl Context {
             ));
         }
         let session = self.connect_as(Some(person), run.tenant())?;
-        let run = run.of(&session.tenant);
+        let run = run.key_for(&session.tenant);
         Ok((session, run))
     }
 

@@ -119,7 +119,7 @@ impl Context {
     }
 
     pub(crate) fn run(&self, name: &RunName) -> RunKey {
-        name.of(&self.tenant)
+        name.key_for(&self.tenant)
     }
 
     /// Renders follow-up commands with the options that lead to this target.

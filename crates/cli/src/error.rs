@@ -45,8 +45,8 @@ pub(crate) enum CliError {
         #[source]
         source: io::Error,
     },
-    #[error("{what} is larger than {most} bytes")]
-    TooLarge { what: String, most: usize },
+    #[error("{what} is larger than {bytes_max} bytes")]
+    TooLarge { what: String, bytes_max: usize },
     #[error("{} is not UTF-8 text", .path.display())]
     NotText { path: PathBuf },
     /// `rendered` is the parse error with its location and an excerpt of the file.
@@ -220,14 +220,14 @@ impl CliError {
 fn engine_exit_status(error: &EngineError) -> ExitStatus {
     match error {
         EngineError::Refused(_)
-        | EngineError::BackoutOver
+        | EngineError::DispatchStartedDuringBackout
         | EngineError::PolicyBusy { .. }
-        | EngineError::Outdated { .. }
+        | EngineError::UnsupportedRecordFormat { .. }
         | EngineError::Contended { .. }
         | EngineError::TenantChanged { .. }
         | EngineError::PolicyTestsFailed { .. }
-        | EngineError::WorkerBusy { .. }
-        | EngineError::KeyTaken { .. }
+        | EngineError::WorkerRecordContended { .. }
+        | EngineError::KeyChanged { .. }
         | EngineError::NotFinished { .. }
         | EngineError::NoEvidence { .. }
         | EngineError::AlteredRun { .. }
@@ -242,7 +242,7 @@ fn engine_exit_status(error: &EngineError) -> ExitStatus {
         | EngineError::BadPeople(_)
         | EngineError::DirectoryRemoved { .. }
         | EngineError::TenantTooLarge { .. }
-        | EngineError::NotAPerson { .. } => ExitStatus::BadInput,
+        | EngineError::InvalidUserName { .. } => ExitStatus::BadInput,
         EngineError::Store(_)
         | EngineError::NoPlan { .. }
         | EngineError::BadPlan { .. }
@@ -262,9 +262,9 @@ fn client_exit_status(error: &ClientError) -> ExitStatus {
         },
         ClientError::BadServer { .. } => ExitStatus::BadInput,
         ClientError::Unreachable { .. }
-        | ClientError::NoAnswer { .. }
-        | ClientError::Between { .. }
-        | ClientError::Unreadable(_) => ExitStatus::Unavailable,
+        | ClientError::NoResponse { .. }
+        | ClientError::ProxyResponse { .. }
+        | ClientError::InvalidResponse(_) => ExitStatus::Unavailable,
     }
 }
 
@@ -314,6 +314,7 @@ fn remedy_for_refusal(refusal: &Refusal) -> Option<&'static str> {
         Refusal::NotPaused { .. }
         | Refusal::NoOpenApproval { .. }
         | Refusal::ApprovalExpired { .. }
+        | Refusal::WaitExpired { .. }
         | Refusal::AlreadyDecided { .. } => {
             Some("see the status of the run and what it waits for with `run show`")
         }
@@ -369,7 +370,7 @@ mod tests {
 
     #[test]
     fn unknown_start_outcome_names_the_key() {
-        let source = ClientError::Between { server: "https://a.example/".to_owned(), status: 502 };
+        let source = ClientError::ProxyResponse { server: "https://a.example/".to_owned(), status: 502 };
         let error = CliError::MaybeStarted { source: Box::new(source), key: "cli:7f".to_owned() };
         let text = error.to_text();
         assert!(text.contains("help: repeat the command with --key cli:7f"), "{text}");

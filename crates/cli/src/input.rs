@@ -48,9 +48,9 @@ impl JsonSource {
             }
             Self::Stdin => {
                 let what = format!("{what}, standard input,");
-                let read = bounded(io::stdin().lock(), json::BYTES_MAX);
+                let read = read_bounded(io::stdin().lock(), json::BYTES_MAX);
                 let read = read.map_err(|source| CliError::Read { path: "standard input".into(), source })?;
-                (what.clone(), read.ok_or(CliError::TooLarge { what, most: json::BYTES_MAX })?)
+                (what.clone(), read.ok_or(CliError::TooLarge { what, bytes_max: json::BYTES_MAX })?)
             }
         };
         json::parse(&bytes).map_err(|source| CliError::BadJson { what, source })
@@ -87,17 +87,17 @@ pub(crate) fn read_source(path: &Path) -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })
 }
 
-pub(crate) fn read_file(path: &Path, what: &str, most: usize) -> Result<Vec<u8>, CliError> {
+pub(crate) fn read_file(path: &Path, what: &str, bytes_max: usize) -> Result<Vec<u8>, CliError> {
     let failed = |source| CliError::Read { path: path.into(), source };
-    let bytes = File::open(path).and_then(|file| bounded(file, most)).map_err(failed)?;
-    bytes.ok_or_else(|| CliError::TooLarge { what: what.to_owned(), most })
+    let bytes = File::open(path).and_then(|file| read_bounded(file, bytes_max)).map_err(failed)?;
+    bytes.ok_or_else(|| CliError::TooLarge { what: what.to_owned(), bytes_max })
 }
 
-/// Reads `from` to its end; `None` if it has more than `most` bytes.
-fn bounded(from: impl Read, most: usize) -> io::Result<Option<Vec<u8>>> {
+/// Reads `from` to its end; `None` if it has more than `bytes_max` bytes.
+fn read_bounded(from: impl Read, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    from.take(most as u64 + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() <= most).then_some(bytes))
+    from.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() <= bytes_max).then_some(bytes))
 }
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn read_stops_at_the_limit() {
-        assert_eq!(bounded(&[7_u8; 4][..], 4).unwrap(), Some(vec![7; 4]));
-        assert_eq!(bounded(io::repeat(7), 4).unwrap(), None);
+        assert_eq!(read_bounded(&[7_u8; 4][..], 4).unwrap(), Some(vec![7; 4]));
+        assert_eq!(read_bounded(io::repeat(7), 4).unwrap(), None);
     }
 }

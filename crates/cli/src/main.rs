@@ -48,9 +48,13 @@ fn main() -> ExitCode {
     ended.unwrap_or_else(|error| error.report(json)).into()
 }
 
+/// A commit to DynamoDB is many calls deep. In a debug build it needs more than the two megabytes of the default.
+const STACK_BYTES: usize = 8 * 1024 * 1024;
+
 fn run(command: verb::Command, context: &Context) -> Result<ExitStatus, CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .thread_stack_size(STACK_BYTES)
         .build()
         .map_err(|source| CliError::Start { what: "the runtime", source })?;
     let context = &runtime.block_on(context.open_account())?;

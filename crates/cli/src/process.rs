@@ -56,7 +56,7 @@ impl ShutdownSignal {
     }
 
     /// Waits for the next signal and returns its name.
-    pub(crate) async fn received(&mut self) -> &'static str {
+    pub(crate) async fn recv(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",

@@ -17,7 +17,7 @@ impl RunName {
     }
 
     /// The key of the run; `tenant` applies if the name contains none.
-    pub(crate) fn of(&self, tenant: &TenantId) -> RunKey {
+    pub(crate) fn key_for(&self, tenant: &TenantId) -> RunKey {
         RunKey { tenant: self.tenant.as_ref().unwrap_or(tenant).clone(), run: self.run.clone() }
     }
 }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     fn named(text: &str) -> String {
-        text.parse::<RunName>().unwrap().of(&"acme".parse().unwrap()).to_string()
+        text.parse::<RunName>().unwrap().key_for(&"acme".parse().unwrap()).to_string()
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub enum ClientError {
     },
     /// The request was sent, but no response arrived.
     #[error("{server} did not respond; it is unknown whether the request was processed")]
-    NoAnswer {
+    NoResponse {
         server: String,
         #[source]
         source: reqwest::Error,
@@ -28,15 +28,15 @@ pub enum ClientError {
     #[error(
         "a proxy in front of {server} returned HTTP status {status}; it is unknown whether the request was processed"
     )]
-    Between { server: String, status: u16 },
+    ProxyResponse { server: String, status: u16 },
     /// The response does not belong to this API.
     #[error("the response is not valid for this API: {0}")]
-    Unreadable(String),
+    InvalidResponse(String),
 }
 
 impl ClientError {
-    pub(crate) fn unreadable(why: String) -> Self {
-        Self::Unreadable(why)
+    pub(crate) fn invalid_response(why: String) -> Self {
+        Self::InvalidResponse(why)
     }
 
     /// The error response of the server, if there is one.
@@ -48,15 +48,15 @@ impl ClientError {
     }
 
     /// Whether the server did not respond.
-    pub fn is_away(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::NoAnswer { .. } | Self::Between { .. })
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::NoResponse { .. } | Self::ProxyResponse { .. })
     }
 
     /// Whether the server may have processed the request.
-    pub fn leaves_open(&self) -> bool {
+    pub fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::Refused(problem) => problem.status >= 500,
-            Self::NoAnswer { .. } | Self::Between { .. } | Self::Unreadable(_) => true,
+            Self::NoResponse { .. } | Self::ProxyResponse { .. } | Self::InvalidResponse(_) => true,
             Self::BadServer { .. } | Self::Unreachable { .. } => false,
         }
     }

@@ -17,13 +17,13 @@ pub(crate) async fn call(router: Router, call: &ApiRequest) -> Result<Reply, Cli
         request = request.header(header::CONTENT_TYPE, "application/json");
     }
     let body = call.body.clone().map_or_else(Body::empty, Body::from);
-    let request = request.body(body).map_err(|error| ClientError::unreadable(error.to_string()))?;
+    let request = request.body(body).map_err(|error| ClientError::invalid_response(error.to_string()))?;
     let response = match router.oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
     };
     let status = response.status();
     let bytes = to_bytes(response.into_body(), REPLY_BYTES_MAX).await;
-    let body = bytes.map_err(|error| ClientError::unreadable(error.to_string()))?.to_vec();
+    let body = bytes.map_err(|error| ClientError::invalid_response(error.to_string()))?.to_vec();
     Ok(Reply { status, body })
 }

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Longer than any request takes.
-const ANSWER_MAX: Duration = Duration::from_secs(30);
+const RESPONSE_MAX: Duration = Duration::from_secs(30);
 
 /// A stream is requested again after this time, so that a dead connection does not stay open.
 const STREAM_MAX: Duration = Duration::from_hours(1);
@@ -44,9 +44,9 @@ pub struct Remote {
 }
 
 /// Why one attempt failed, and whether another one is allowed.
-struct Failed {
+struct FailedAttempt {
     error: ClientError,
-    again: bool,
+    retry: bool,
     pause: Option<Duration>,
 }
 
@@ -63,7 +63,7 @@ impl Remote {
             return Err(bad("remove the user, the password and the query from the URL"));
         }
         let http = http_client::client()
-            .timeout(ANSWER_MAX)
+            .timeout(RESPONSE_MAX)
             .build()
             .map_err(|source| ClientError::Unreachable { server: server.to_string(), source })?;
         Ok(Self { http, server: server.clone(), key })
@@ -72,21 +72,22 @@ impl Remote {
     /// Sends the request, with retries as far as they are safe.
     pub(crate) async fn send(&self, call: &ApiRequest) -> Result<Reply, ClientError> {
         let mut pause = PAUSE;
-        let mut open = None;
+        let mut unknown_outcome = None;
         for _ in 1..TRIES_MAX {
             match self.try_once(call).await {
                 Ok(reply) => return Ok(reply),
-                Err(Failed { error, again: false, .. }) => return Err(error),
-                Err(Failed { error, pause: asked, .. }) => {
-                    open = open.or_else(|| Some(error).filter(ClientError::leaves_open));
-                    sleep(asked.unwrap_or(pause)).await;
+                Err(FailedAttempt { error, retry: false, .. }) => return Err(error),
+                Err(FailedAttempt { error, pause: retry_after, .. }) => {
+                    unknown_outcome =
+                        unknown_outcome.or_else(|| Some(error).filter(ClientError::is_outcome_unknown));
+                    sleep(retry_after.unwrap_or(pause)).await;
                 }
             }
             pause *= 2;
         }
         // A later attempt that did not reach the server does not resolve an earlier unknown outcome.
-        self.try_once(call).await.map_err(|Failed { error, .. }| match open {
-            Some(open) if !error.leaves_open() && error.is_away() => open,
+        self.try_once(call).await.map_err(|FailedAttempt { error, .. }| match unknown_outcome {
+            Some(unknown_outcome) if !error.is_outcome_unknown() && error.is_unreachable() => unknown_outcome,
             _ => error,
         })
     }
@@ -94,8 +95,8 @@ impl Remote {
     /// Requests a stream, without retries.
     pub(crate) async fn listen(&self, call: &ApiRequest) -> Result<Response, ClientError> {
         let request = self.request(call).header(ACCEPT, STREAM).timeout(STREAM_MAX);
-        let sent = timeout(ANSWER_MAX, request.send()).await;
-        let late = |_| ClientError::unreadable("the stream does not start".to_owned());
+        let sent = timeout(RESPONSE_MAX, request.send()).await;
+        let late = |_| ClientError::invalid_response("the stream does not start".to_owned());
         let response = sent.map_err(late)?.map_err(|error| self.failed(error, call).error)?;
         let status = response.status();
         if !status.is_success() {
@@ -105,7 +106,7 @@ impl Remote {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         match kind {
             Some(kind) if kind.starts_with(STREAM) => Ok(response),
-            _ => Err(ClientError::unreadable("the response is not an event stream".to_owned())),
+            _ => Err(ClientError::invalid_response("the response is not an event stream".to_owned())),
         }
     }
 
@@ -127,7 +128,7 @@ impl Remote {
         request
     }
 
-    async fn try_once(&self, call: &ApiRequest) -> Result<Reply, Failed> {
+    async fn try_once(&self, call: &ApiRequest) -> Result<Reply, FailedAttempt> {
         let response = self.request(call).send().await.map_err(|error| self.failed(error, call))?;
         let (status, wait) = (response.status(), retry_after(&response));
         let reply = Reply { status, body: self.read(response, call).await? };
@@ -135,39 +136,43 @@ impl Remote {
         if !is_overloaded && !reply.is_from_proxy() {
             return Ok(reply);
         }
-        let again = call.repeatable && wait.is_none_or(|pause| pause <= PAUSE_MAX);
-        Err(Failed { error: self.error_of(&reply), again, pause: wait })
+        let retry = call.repeatable && wait.is_none_or(|pause| pause <= PAUSE_MAX);
+        Err(FailedAttempt { error: self.error_of(&reply), retry, pause: wait })
     }
 
     fn error_of(&self, reply: &Reply) -> ClientError {
         if reply.is_from_proxy() {
             let (server, status) = (self.server.to_string(), reply.status.as_u16());
-            return ClientError::Between { server, status };
+            return ClientError::ProxyResponse { server, status };
         }
         reply.problem()
     }
 
-    async fn read(&self, mut response: Response, call: &ApiRequest) -> Result<Vec<u8>, Failed> {
+    async fn read(&self, mut response: Response, call: &ApiRequest) -> Result<Vec<u8>, FailedAttempt> {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(error, call))? {
             if body.len() + chunk.len() > REPLY_BYTES_MAX {
-                let error = ClientError::unreadable("the body is too large".to_owned());
-                return Err(Failed { error, again: false, pause: None });
+                let error = ClientError::invalid_response("the body is too large".to_owned());
+                return Err(FailedAttempt { error, retry: false, pause: None });
             }
             body.extend_from_slice(&chunk);
         }
         Ok(body)
     }
 
-    fn failed(&self, source: reqwest::Error, call: &ApiRequest) -> Failed {
+    fn failed(&self, source: reqwest::Error, call: &ApiRequest) -> FailedAttempt {
         let server = self.server.to_string();
         // The error already names the server.
         let source = source.without_url();
         if source.is_connect() || source.is_builder() {
-            let again = source.is_connect();
-            return Failed { error: ClientError::Unreachable { server, source }, again, pause: None };
+            let retry = source.is_connect();
+            return FailedAttempt { error: ClientError::Unreachable { server, source }, retry, pause: None };
         }
-        Failed { error: ClientError::NoAnswer { server, source }, again: call.repeatable, pause: None }
+        FailedAttempt {
+            error: ClientError::NoResponse { server, source },
+            retry: call.repeatable,
+            pause: None,
+        }
     }
 
     /// A key with characters that a header does not allow is not sent at all.

@@ -46,7 +46,7 @@ impl ApiRequest {
 
     pub(crate) fn json(mut self, document: &impl Serialize) -> Result<Self, ClientError> {
         let body = serde_json::to_vec(document);
-        self.body = Some(body.map_err(|error| ClientError::unreadable(error.to_string()))?);
+        self.body = Some(body.map_err(|error| ClientError::invalid_response(error.to_string()))?);
         Ok(self)
     }
 
@@ -80,7 +80,7 @@ pub(crate) struct Reply {
 
 impl Reply {
     pub(crate) fn document<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
-        serde_json::from_slice(&self.body).map_err(|error| ClientError::unreadable(error.to_string()))
+        serde_json::from_slice(&self.body).map_err(|error| ClientError::invalid_response(error.to_string()))
     }
 
     /// Whether the reply comes from a proxy that got no response from the server.
@@ -94,7 +94,7 @@ impl Reply {
     pub(crate) fn problem(&self) -> ClientError {
         match serde_json::from_slice::<Problem>(&self.body) {
             Ok(problem) => ClientError::Refused(problem),
-            Err(_) => ClientError::unreadable(format!("HTTP status {}", self.status.as_u16())),
+            Err(_) => ClientError::invalid_response(format!("HTTP status {}", self.status.as_u16())),
         }
     }
 }

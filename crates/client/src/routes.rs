@@ -154,7 +154,7 @@ impl Client {
         self.document(ApiRequest::repeatable(Method::POST, "/dispatch/stop").json(&request)?).await
     }
 
-    /// Starts dispatch for the tenant and announces a batch of waiting runs, after `cursor`.
+    /// Starts dispatch for the tenant and enqueues a batch of waiting runs, after `cursor`.
     pub async fn start_dispatch(&self, cursor: Option<String>) -> Result<DispatchStarted, ClientError> {
         self.document(ApiRequest::repeatable(Method::POST, "/dispatch/start").query("cursor", cursor)).await
     }

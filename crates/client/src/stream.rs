@@ -41,7 +41,7 @@ impl Stream {
 
     /// The next events; empty for a heartbeat, and none at the end of the stream. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<Vec<EventDocument>>, ClientError> {
-        let chunk = self.response.chunk().await.map_err(|source| ClientError::NoAnswer {
+        let chunk = self.response.chunk().await.map_err(|source| ClientError::NoResponse {
             server: self.server.clone(),
             source: source.without_url(),
         })?;
@@ -61,7 +61,7 @@ impl Stream {
 fn read(data: &str) -> Result<EventDocument, ClientError> {
     let envelope = serde_json::from_str(data);
     let Envelope { at, payload: Payload { text, event } } =
-        envelope.map_err(|error| ClientError::unreadable(error.to_string()))?;
+        envelope.map_err(|error| ClientError::invalid_response(error.to_string()))?;
     Ok(EventDocument { n: event.n, at, text, event, hash: None })
 }
 
@@ -83,7 +83,7 @@ impl Rest {
                 complete.push(data);
             }
             if self.line.len() + self.data.len() > EVENT_BYTES_MAX {
-                return Err(ClientError::unreadable("an event of the stream is too large".to_owned()));
+                return Err(ClientError::invalid_response("an event of the stream is too large".to_owned()));
             }
         }
         Ok(complete)
@@ -92,7 +92,7 @@ impl Rest {
     /// An event ends with an empty line. Only its data is needed: the envelope contains the id, too.
     fn end_of_line(&mut self) -> Result<Option<String>, ClientError> {
         let line = String::from_utf8(std::mem::take(&mut self.line));
-        let line = line.map_err(|_| ClientError::unreadable("the stream is not UTF-8".to_owned()))?;
+        let line = line.map_err(|_| ClientError::invalid_response("the stream is not UTF-8".to_owned()))?;
         let line = line.strip_suffix('\r').unwrap_or(&line);
         if let Some(data) = line.strip_prefix("data:") {
             self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
@@ -123,7 +123,7 @@ mod tests {
     fn endless_event_is_an_error() {
         let mut rest = Rest::default();
         let refused = (0..=EVENT_BYTES_MAX / 1024).find_map(|_| rest.take(&[b'x'; 1024]).err());
-        assert!(matches!(refused, Some(ClientError::Unreadable(_))), "{refused:?}");
+        assert!(matches!(refused, Some(ClientError::InvalidResponse(_))), "{refused:?}");
         assert!(Rest::default().take(b"data: \xff\n").is_err());
     }
 }

@@ -116,7 +116,7 @@ fn checks(verification: &Verification) -> Markup {
         section aria-labelledby="verified" {
             h2 #verified { @if good { "Verified just now" } @else { "Verification failed" } }
             ol.checks {
-                (line(Some(verification.hash_matches), "The bundle has the sha256 that was recorded when it was built."))
+                (line(Some(verification.hash_matches), "The SHA-256 of the bundle matches the recorded one."))
                 @for &check in Check::ALL { (line(result(verification, check), check.description())) }
             }
             @match &verification.outcome {

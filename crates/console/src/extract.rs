@@ -30,7 +30,7 @@ impl<S> SessionUser<S> {
     }
 
     pub(crate) fn require_role(&self, role: Role) -> Result<(), ApiError> {
-        if self.has_role(role) { Ok(()) } else { Err(ApiError::forbidden(role)) }
+        if self.has_role(role) { Ok(()) } else { Err(self.caller.lacks(role)) }
     }
 }
 
@@ -39,14 +39,14 @@ impl<S: Store> FromRequestParts<Shared<S>> for SessionUser<S> {
 
     async fn from_request_parts(parts: &mut Parts, console: &Shared<S>) -> Result<Self, PageError> {
         let address = parts.uri.path_and_query().map_or("/", |address| address.as_str()).to_owned();
-        let (caller, session) = match console.gate.session_caller(&parts.headers).await {
+        let (caller, session) = match console.authenticator.session_caller(&parts.headers).await {
             Ok(known) => known,
             Err(problem) if problem.status == StatusCode::UNAUTHORIZED.as_u16() => {
                 return Err(no_session(&parts.headers, address));
             }
             Err(problem) => return Err(problem.into()),
         };
-        let handle = console.gate.handle(&caller, Role::Viewer)?;
+        let handle = console.authenticator.handle(&caller, Role::Viewer)?;
         Ok(Self { handle, caller, session, address })
     }
 }
@@ -80,7 +80,7 @@ fn no_session(headers: &HeaderMap, address: String) -> PageError {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let cross_site = matches!(text("sec-fetch-site"), Some("cross-site" | "same-site"));
     if cross_site && text("sec-fetch-mode") == Some("navigate") {
-        return PageError::Bounce { to: address };
+        return PageError::RedirectPage { to: address };
     }
     PageError::LoginRequired { next: address, script: headers.contains_key("hx-request") }
 }

@@ -25,7 +25,7 @@ const PATH: &str = "/health";
 pub(crate) struct SwitchForm {
     #[serde(default)]
     reason: String,
-    /// The sealed progress of a start, from the previous form.
+    /// The encrypted progress of a start, from the previous form.
     #[serde(default)]
     rest: String,
 }
@@ -34,7 +34,7 @@ pub(crate) struct SwitchForm {
 enum SwitchResult {
     Done,
     Refused(ApiError),
-    /// Dispatch is on, and `notified` runs were notified so far. The rest needs another request.
+    /// Dispatch is running, and `notified` runs were notified so far. The rest needs another request.
     More {
         notified: u64,
         rest: String,
@@ -80,7 +80,7 @@ async fn start<S: Store>(
     let (notified, rest) = user.handle.start_part(progress).await?;
     // A progress that cannot be serialised becomes an invalid form.
     let text = |rest: StartProgress| serde_json::to_string(&rest).unwrap_or_default();
-    let rest = rest.map(|rest| work.seal(&Cursor::new(text(rest))));
+    let rest = rest.map(|rest| work.encode_cursor(&Cursor::new(text(rest))));
     Ok(rest.map_or(SwitchResult::Done, |rest| SwitchResult::More { notified, rest }))
 }
 
@@ -152,12 +152,12 @@ fn more<S>(user: &SessionUser<S>, notified: u64, rest: &str) -> Markup {
     let notified = counted(usize::try_from(notified).unwrap_or(usize::MAX), "run");
     html! {
         div.why role="status" {
-            p { strong { "Dispatch is on. Some waiting runs are not woken yet." } }
-            p { (notified) " woken so far. Wake the rest, or the sweep does so within a few minutes." }
+            p { strong { "Dispatch is running. Some waiting runs have not continued yet." } }
+            p { (notified) " continued so far. The others continue within a few minutes." }
             form method="post" action="/health/start" {
                 (token(user))
                 input type="hidden" name="rest" value=(rest);
-                button.primary type="submit" { "Wake the rest" }
+                button.primary type="submit" { "Continue the others now" }
             }
         }
     }
@@ -175,7 +175,7 @@ fn switch<S: Store>(user: &SessionUser<S>, dispatch: &DispatchState) -> Markup {
             h2 #dispatch { "Dispatch" }
             @match &dispatch.tenant {
                 Some(stop) => (stopped(user, &format!("tenant {tenant}"), stop)),
-                None => p { (badge("good", "✓", "on")) " Steps start for tenant " (tenant) "." },
+                None => p { (badge("good", "✓", "running")) " Steps start for tenant " (tenant) "." },
             }
             @if let Some(stop) = &dispatch.fleet {
                 (stopped(user, "any tenant", stop))
@@ -229,7 +229,7 @@ fn fleet(workers: Option<&[WorkerRecord]>, now: Timestamp) -> Markup {
         section aria-labelledby="workers" {
             h2 #workers { "Workers" }
             @if workers.is_none() { p { "The worker registry cannot be read." } }
-            @else if expected.is_empty() { p { "No workers registered." } }
+            @else if expected.is_empty() { p { "No workers registered. Start one with " code { "countersign worker" } "." } }
             @else {
                 p.soft { "Workers serve all tenants." }
                 table.cards {
@@ -266,7 +266,7 @@ fn queues(health: &FleetHealth) -> Markup {
                 thead { tr { th scope="col" { "Queue" } th scope="col" { "Visible" } th scope="col" { "Total" } } }
                 tbody { @for queue in &health.queues { tr {
                     td data-label="Queue" { (queue.queue) }
-                    td.number data-label="Visible" { (queue.waiting) }
+                    td.number data-label="Visible" { (queue.visible) }
                     td.number data-label="Total" { (queue.depth) }
                 } } }
             }
@@ -281,7 +281,7 @@ fn dead_letters<S: Store>(health: &FleetHealth, user: &SessionUser<S>) -> Markup
             @if health.dead.of_tenant.is_empty() && health.dead.all { p.soft { "None." } }
             @else if health.dead.of_tenant.is_empty() { p.soft { "None of the 100 oldest dead letters of all tenants belongs to this tenant." } }
             @else {
-                p { "The sweep still wakes these runs when they are due." }
+                p { "A periodic check continues these runs when they are due." }
                 table.cards {
                     thead { tr { th scope="col" { "Run" } th scope="col" { "Queue" } th scope="col" { "Receive count" } th scope="col" { "Moved" } } }
                     tbody { @for letter in &health.dead.of_tenant { tr {

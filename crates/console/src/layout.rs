@@ -69,16 +69,16 @@ pub(crate) fn page<S>(user: &SessionUser<S>, page: &Page<'_>) -> Markup {
         }
         (page.foot)
     };
-    shell(page.title, &html! { (menu(user, page.menu_item)) (who(user)) }, &main)
+    document(page.title, &html! { (menu(user, page.menu_item)) (user_menu(user)) }, &main)
 }
 
 /// A page without any data of the user.
-pub(crate) fn bare(title: &str, main: &Markup) -> Markup {
-    shell(title, &html! {}, main)
+pub(crate) fn page_without_user(title: &str, main: &Markup) -> Markup {
+    document(title, &html! {}, main)
 }
 
 /// Redirects the browser to `to` from a page of this server.
-pub(crate) fn bounce(to: &str) -> Markup {
+pub(crate) fn redirect_page(to: &str) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -94,7 +94,7 @@ pub(crate) fn bounce(to: &str) -> Markup {
     }
 }
 
-fn shell(title: &str, header: &Markup, main: &Markup) -> Markup {
+fn document(title: &str, header: &Markup, main: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -132,7 +132,7 @@ fn menu<S>(user: &SessionUser<S>, current: MenuItem) -> Markup {
     }
 }
 
-fn who<S>(user: &SessionUser<S>) -> Markup {
+fn user_menu<S>(user: &SessionUser<S>) -> Markup {
     let roles: Vec<&str> = user.caller.roles.iter().map(Role::as_str).collect();
     html! {
         div.who {
@@ -162,7 +162,7 @@ pub(crate) fn local_path(to: &str) -> &str {
 }
 
 /// `text` as a URL query value.
-pub(crate) fn encoded(text: &str) -> String {
+pub(crate) fn query_encoded(text: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let one = |byte: u8| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(one).collect()
@@ -191,6 +191,6 @@ mod tests {
 
     #[test]
     fn encoded_value_stays_in_its_parameter() {
-        assert_eq!(encoded("/runs?a=b&c d#e"), "/runs%3Fa%3Db%26c%20d%23e");
+        assert_eq!(query_encoded("/runs?a=b&c d#e"), "/runs%3Fa%3Db%26c%20d%23e");
     }
 }

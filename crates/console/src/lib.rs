@@ -39,7 +39,7 @@ use store::Store;
 
 /// The state of the handlers.
 pub struct Console<S> {
-    gate: Authenticator<S>,
+    authenticator: Authenticator<S>,
     engine: Arc<Engine<S>>,
     sessions: Arc<Sessions>,
     cursors: CursorSecret,
@@ -51,7 +51,7 @@ pub struct Parts<S> {
     pub engine: Arc<Engine<S>>,
     /// The same sessions as the API's, because pages call the API.
     pub sessions: Arc<Sessions>,
-    /// Seals the cursors of lists. It can be the API's secret.
+    /// Encrypts the cursors of lists. It can be the API's secret.
     pub cursors: CursorSecret,
     /// Verifies evidence. Without it the pages show that they cannot verify.
     pub key: Option<PublicKey>,
@@ -60,8 +60,8 @@ pub struct Parts<S> {
 impl<S: Store> Console<S> {
     pub fn new(parts: Parts<S>) -> Self {
         let Parts { engine, sessions, cursors, key } = parts;
-        let gate = Authenticator::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
-        Self { gate, engine, sessions, cursors, key, login: None }
+        let authenticator = Authenticator::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
+        Self { authenticator, engine, sessions, cursors, key, login: None }
     }
 
     /// Enables login with an identity provider.

@@ -12,7 +12,7 @@ use store::Store;
 use crate::Shared;
 use crate::extract::QueryParams;
 use crate::form::{self, SessionForm};
-use crate::layout::{self, encoded, local_path};
+use crate::layout::{self, local_path, query_encoded};
 use crate::oidc;
 use crate::page_error::{PageError, notice};
 
@@ -46,7 +46,7 @@ pub(crate) async fn log_in<S: Store>(
 ) -> Result<Response, PageError> {
     form::require_same_site(request.headers())?;
     let form: LoginForm = form::read(request, &console).await?.0;
-    let (caller, key) = match console.gate.key_holder(form.key.trim()).await {
+    let (caller, key) = match console.authenticator.key_caller(form.key.trim()).await {
         Ok(known) => known,
         Err(problem) if problem.status == StatusCode::UNAUTHORIZED.as_u16() => {
             return Ok(login_page(&console, &form.next, &invalid_key()));
@@ -100,9 +100,9 @@ fn page<S: Store>(console: &Shared<S>, next: &str, problem: Option<&ApiError>) -
                 button.primary type="submit" { "Log in" }
             }
             @if let Some(login) = &console.login {
-                p { a href={ (oidc::START) "?next=" (encoded(local_path(next))) } { "Log in with " (login.name()) } }
+                p { a href={ (oidc::START) "?next=" (query_encoded(local_path(next))) } { "Log in with " (login.name()) } }
             }
         }
     };
-    layout::bare("Log in", &main)
+    layout::page_without_user("Log in", &main)
 }

@@ -48,7 +48,7 @@ pub(crate) async fn finish<S: Store>(
                 random_bytes()?,
             );
             // The navigation comes from another site: with a direct redirect the browser would not send the session cookie.
-            with_cookie(Html(layout::bounce(&logged_in.next).into_string()).into_response(), &cookie)
+            with_cookie(Html(layout::redirect_page(&logged_in.next).into_string()).into_response(), &cookie)
         }
         Err(problem) => login_page(&console, "/", &problem),
     };

@@ -27,7 +27,7 @@ pub(crate) enum PageError {
         page: String,
     },
     /// A navigation from another site, without the `SameSite` cookie. It is repeated from a page of this server.
-    Bounce {
+    RedirectPage {
         to: String,
     },
     Api(ApiError),
@@ -60,7 +60,7 @@ impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         match self {
             Self::LoginRequired { next, script: false } => {
-                let next: String = layout::encoded(&next);
+                let next: String = layout::query_encoded(&next);
                 Redirect::to(&format!("/login?next={next}")).into_response()
             }
             Self::LoginRequired { script: true, .. } => {
@@ -68,7 +68,7 @@ impl IntoResponse for PageError {
                 (StatusCode::UNAUTHORIZED, login).into_response()
             }
             Self::SessionExpired { page } => session_expired(&page),
-            Self::Bounce { to } => Html(layout::bounce(&to).into_string()).into_response(),
+            Self::RedirectPage { to } => Html(layout::redirect_page(&to).into_string()).into_response(),
             Self::Api(problem) => error_page(&problem),
         }
     }
@@ -84,9 +84,10 @@ fn session_expired(page: &str) -> Response {
     let main = html! {
         h1 { "Session expired" }
         (notice(&problem))
-        p { a href={ "/login?next=" (layout::encoded(page)) } { "Log in" } }
+        p { a href={ "/login?next=" (layout::query_encoded(page)) } { "Log in" } }
     };
-    (StatusCode::UNAUTHORIZED, Html(layout::bare("Session expired", &main).into_string())).into_response()
+    (StatusCode::UNAUTHORIZED, Html(layout::page_without_user("Session expired", &main).into_string()))
+        .into_response()
 }
 
 fn error_page(problem: &ApiError) -> Response {
@@ -98,7 +99,7 @@ fn error_page(problem: &ApiError) -> Response {
         StatusCode::SERVICE_UNAVAILABLE => "Try again",
         _ => "Request failed",
     };
-    let page = layout::bare(title, &body(title, problem));
+    let page = layout::page_without_user(title, &body(title, problem));
     let mut response = (status, Html(page.into_string())).into_response();
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("2"));

@@ -1,4 +1,4 @@
-//! Cursors of lists and of resumable work, sealed like the API's cursors.
+//! Cursors of lists and of resumable work, encrypted like the API's cursors.
 
 use api::{ApiError, List};
 use store::{Cursor, Store};

@@ -7,7 +7,7 @@ use engine::RunView;
 use crate::json::{CompensationDocument, RunDocument};
 use crate::table::table;
 
-fn applies(view: &RunView) -> bool {
+fn has_compensation(view: &RunView) -> bool {
     matches!(view.record.status, RunStatus::Canceled | RunStatus::RollingBack)
 }
 
@@ -15,8 +15,10 @@ fn applies(view: &RunView) -> bool {
 /// canceled nor rolling back.
 pub(super) fn text(run: &RunDocument) -> String {
     let Some(log) = &run.compensation else { return String::new() };
-    let rows: Vec<_> =
-        log.iter().map(|line| [line.step.to_string(), words(&line.status), line.key.to_string()]).collect();
+    let rows: Vec<_> = log
+        .iter()
+        .map(|line| [line.step.to_string(), status_text(&line.status), line.key.to_string()])
+        .collect();
     let known =
         if rows.is_empty() { "no effects\n".to_owned() } else { table(["STEP", "EFFECT", "KEY"], &rows) };
     match run.effects.unknown {
@@ -32,15 +34,15 @@ pub(super) fn document(view: &RunView) -> Option<Vec<CompensationDocument>> {
         key: line.key,
         status: <&str>::from(line.status).to_owned(),
     };
-    applies(view).then(|| compensation_log(view.plan(), &view.steps).into_iter().map(line).collect())
+    has_compensation(view).then(|| compensation_log(view.plan(), &view.steps).into_iter().map(line).collect())
 }
 
 /// A status in words. A status of a newer server is shown unchanged.
-fn words(status: &str) -> String {
+fn status_text(status: &str) -> String {
     let words = match status {
         "rolled_back" => "rolled back",
-        "reversible" => "in effect; the workflow has a rollback for it",
-        "in_effect" => "in effect; the workflow has no rollback for it",
+        "reversible" => "still in place; the workflow defines a rollback for it",
+        "in_effect" => "still in place; the workflow defines no rollback for it",
         other => other,
     };
     words.to_owned()

@@ -1,12 +1,12 @@
 //! An event as one line of text.
 
+use domain::money::money;
 use domain::plan::Plan;
 use domain::{ApprovalStatus, ApproverCount, Digest, Event, EventBody, Failure, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use crate::text::money;
 use crate::time::{in_seconds, rfc3339_millis, timestamp};
 
 /// `2026-11-15T03:35:23Z    3  assign: completed by worker-b (attempt 2)`.
@@ -115,7 +115,7 @@ pub(crate) fn body_text(event: &Event) -> String {
             format!("effect {} starts, {allowed}", receipt.key)
         }
         EventBody::ActionDenied { tool, verdict, target, .. } => {
-            format!("policy denied {tool} on {target}: {}", because_of(verdict))
+            format!("policy denied {tool} on {target}: {}", reasons_text(verdict))
         }
         other => external_text(by, other),
     }
@@ -125,7 +125,7 @@ fn rules(verdict: &Verdict) -> String {
     verdict.reasons.iter().map(|reason| reason.rule.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn because_of(verdict: &Verdict) -> String {
+fn reasons_text(verdict: &Verdict) -> String {
     let reasons = verdict.reasons.iter().map(|reason| format!("{} ({})", reason.message, reason.rule));
     reasons.collect::<Vec<_>>().join("; ")
 }
@@ -138,20 +138,20 @@ fn approval_text(body: &EventBody) -> String {
                 ApproverCount::Two => "two approvers",
             };
             let why =
-                verdict.as_ref().map(|verdict| format!(": {}", because_of(verdict))).unwrap_or_default();
+                verdict.as_ref().map(|verdict| format!(": {}", reasons_text(verdict))).unwrap_or_default();
             format!("waits for {who} until {}{why}", timestamp(*expires_at))
         }
         EventBody::ApprovalVoted { vote, status, .. } => {
             let word = if vote.approve { "approved" } else { "rejected" };
             let more =
                 if *status == ApprovalStatus::Requested { "; a second approver is required" } else { "" };
-            format!("{word} by {}{}{more}", vote.person, because(&vote.reason))
+            format!("{word} by {}{}{more}", vote.person, reason_suffix(&vote.reason))
         }
         EventBody::ApprovalReminded { .. } => "reminder sent to the approvers".to_owned(),
         EventBody::ApprovalEscalated { .. } => "approval overdue; escalated".to_owned(),
         EventBody::ApprovalExpired { failure, .. } => format!("approval expired: {}", reason(failure)),
         EventBody::ApprovalWithdrawn { reason, .. } => {
-            format!("approval withdrawn{}", because(reason))
+            format!("approval withdrawn{}", reason_suffix(reason))
         }
         _ => String::new(),
     }
@@ -166,15 +166,17 @@ fn external_text(by: &str, body: &EventBody) -> String {
         EventBody::EventBuffered { event, .. } => format!("the event {event} arrived early and is stored"),
         EventBody::EventDelivered { event, .. } => format!("the event {event} arrived"),
         EventBody::TimedOut { failure } => format!("timed out: {}", reason(failure)),
-        EventBody::CancelRequested { reason } => format!("{by} requested cancellation{}", because(reason)),
-        EventBody::RunCanceled { reason, .. } => format!("canceled{}", because(reason)),
-        EventBody::RunFailed { reason, .. } => {
-            format!("failed after the rollback{}", because(reason))
+        EventBody::CancelRequested { reason } => {
+            format!("{by} requested cancellation{}", reason_suffix(reason))
         }
-        EventBody::PauseRequested { reason } => format!("{by} requested a pause{}", because(reason)),
-        EventBody::RunPaused { reason } => format!("paused{}", because(reason)),
-        EventBody::RunResumed { reason } => format!("{by} resumed the run{}", because(reason)),
-        EventBody::RollbackStarted { reason, .. } => format!("rollback started{}", because(reason)),
+        EventBody::RunCanceled { reason, .. } => format!("canceled{}", reason_suffix(reason)),
+        EventBody::RunFailed { reason, .. } => {
+            format!("failed after the rollback{}", reason_suffix(reason))
+        }
+        EventBody::PauseRequested { reason } => format!("{by} requested a pause{}", reason_suffix(reason)),
+        EventBody::RunPaused { reason } => format!("paused{}", reason_suffix(reason)),
+        EventBody::RunResumed { reason } => format!("{by} resumed the run{}", reason_suffix(reason)),
+        EventBody::RollbackStarted { reason, .. } => format!("rollback started{}", reason_suffix(reason)),
         EventBody::ApprovalRequested { .. }
         | EventBody::ApprovalVoted { .. }
         | EventBody::ApprovalReminded { .. }
@@ -210,6 +212,6 @@ fn reason(failure: &Failure) -> String {
     format!("{}: {}", failure.code, failure.message)
 }
 
-fn because(reason: &str) -> String {
+fn reason_suffix(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(": {reason}") }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{Event, EventBody, Failure, Live, StepSeq, failure};
+use domain::{Event, EventBody, Failure, StepSeq, StepState, failure};
 use strum::Display;
 
 /// The history of each step.
@@ -45,7 +45,7 @@ pub enum AttemptStatus {
 
 impl History {
     /// The history from `events` and the state of the current step.
-    pub fn from_events(events: &[Event], live: (StepSeq, &Live)) -> Self {
+    pub fn from_events(events: &[Event], current: (StepSeq, &StepState)) -> Self {
         let mut history = Self::default();
         let mut before = None;
         let mut undoing = false;
@@ -54,7 +54,7 @@ impl History {
             history.steps.entry(event.seq).or_default().take(event, before, event.undo);
             before = Some(&event.body);
         }
-        history.steps.entry(live.0).or_default().take_live(live.1, undoing);
+        history.steps.entry(current.0).or_default().add_current(current.1, undoing);
         history
     }
 
@@ -127,16 +127,18 @@ impl StepHistory {
         }
     }
 
-    fn take_live(&mut self, live: &Live, undoing: bool) {
-        match live {
-            Live::Running(lease) => self.add_attempt(lease.owner.as_str(), AttemptStatus::Running, undoing),
-            Live::Retrying { failure, .. } | Live::Unresolved { failure, .. } => {
+    fn add_current(&mut self, current: &StepState, undoing: bool) {
+        match current {
+            StepState::Running(lease) => {
+                self.add_attempt(lease.owner.as_str(), AttemptStatus::Running, undoing);
+            }
+            StepState::Retrying { failure, .. } | StepState::Unresolved { failure, .. } => {
                 self.failure = Some(failure.clone());
             }
-            Live::Ready { .. }
-            | Live::WaitingEvent { .. }
-            | Live::WaitingApproval { .. }
-            | Live::Ended { .. } => {}
+            StepState::Ready { .. }
+            | StepState::WaitingEvent { .. }
+            | StepState::WaitingApproval { .. }
+            | StepState::Ended { .. } => {}
         }
     }
 }
@@ -150,7 +152,7 @@ mod tests {
 
     const FIRST: StepSeq = StepSeq(0);
     const SECOND: StepSeq = StepSeq(1);
-    const READY: Live = Live::FRESH;
+    const READY: StepState = StepState::FRESH;
 
     fn worker(name: &str) -> WorkerId {
         name.parse().unwrap()

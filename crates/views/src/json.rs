@@ -4,10 +4,10 @@ use domain::plan::PlannedStep;
 use domain::record::Effects;
 use domain::view::step_status;
 use domain::{
-    BlobRef, Digest, Failure, Fence, IdempotencyKey, Live, Payload, RecordName, RunId, RunStatus, StepId,
-    StepRecord, StepSeq, StepStatus, TenantId, WorkerId, WorkflowName,
+    BlobRef, Digest, Failure, Fence, IdempotencyKey, Payload, RecordName, RunId, RunStatus, StepId,
+    StepRecord, StepSeq, StepState, StepStatus, TenantId, WorkerId, WorkflowName,
 };
-use evidence::SealStatus;
+use evidence::BundleComparison;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -16,7 +16,7 @@ use crate::time::rfc3339_millis;
 
 use super::canceled::canceled;
 use super::history::{AttemptStatus, History, StepAttempt};
-use super::text::{numbered, tool};
+use super::text::{numbered_steps, tool};
 use super::{RunSnapshot, StepCharge, compensation, waiting};
 
 /// A run.
@@ -210,11 +210,12 @@ pub struct ChainDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub head: Option<Digest>,
-    /// The error, if the chain does not verify, or the run was altered after sealing.
+    /// The error, if the chain does not verify, or the run was changed after its evidence was signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// How an ended run compares with its signed bundle: `matches`, `unverified` (the content is the same, but the
-    /// server cannot verify the signature) or `altered`. Missing if there is no bundle, or it cannot be read.
+    /// server has no key to verify the signature), `other_key` (the content is the same, but the bundle names another key
+    /// than the server's) or `altered`. Missing if there is no bundle, or it cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
 }
@@ -267,7 +268,9 @@ fn costs(snapshot: &RunSnapshot) -> Vec<CostDocument> {
 
 fn steps(snapshot: &RunSnapshot) -> Vec<StepDocument> {
     let history = snapshot.history();
-    numbered(snapshot.view.plan()).map(|(seq, planned)| step(snapshot, &history, seq, planned)).collect()
+    numbered_steps(snapshot.view.plan())
+        .map(|(seq, planned)| step(snapshot, &history, seq, planned))
+        .collect()
 }
 
 fn step(snapshot: &RunSnapshot, history: &History, seq: StepSeq, planned: &PlannedStep) -> StepDocument {
@@ -296,8 +299,8 @@ fn attempts(attempts: &[StepAttempt]) -> Vec<AttemptDocument> {
 }
 
 fn lease(snapshot: &RunSnapshot, seq: StepSeq) -> Option<LeaseDocument> {
-    match &snapshot.view.record.live {
-        Live::Running(lease) if seq == snapshot.view.record.at => Some(LeaseDocument {
+    match &snapshot.view.record.step_state {
+        StepState::Running(lease) if seq == snapshot.view.record.at => Some(LeaseDocument {
             worker: lease.owner.clone(),
             fence: lease.fence,
             acquired_at: rfc3339_millis(lease.since),
@@ -328,21 +331,35 @@ fn wait(snapshot: &RunSnapshot) -> Option<WaitDocument> {
     Some(WaitDocument { reason: waiting.reason, next_actions })
 }
 
+/// The bundle names another key than the configured one.
+pub(crate) const OTHER_KEY: &str = "other_key";
+
 fn chain(snapshot: &RunSnapshot) -> ChainDocument {
     let events = snapshot.view.events.as_ref();
     let altered = snapshot.altered();
-    let altered_error =
-        |what| format!("the run was altered after sealing: {what} differs from the signed bundle");
-    let evidence = snapshot.seal.map(|seal| match seal {
-        SealStatus::Matches => "matches",
-        SealStatus::Unverified => "unverified",
-        SealStatus::Altered { .. } => "altered",
+    let altered_error = |what| {
+        format!("the run was changed after its evidence was signed: {what} differs from the signed bundle")
+    };
+    let other_key = || {
+        let why = "the bundle names another key than the configured one; if that key was replaced, verify the bundle \
+                   with the old one: `countersign bundle verify --key`";
+        snapshot.has_other_signer().then(|| why.to_owned())
+    };
+    let evidence = snapshot.comparison.map(|comparison| match comparison {
+        BundleComparison::Matches => "matches",
+        BundleComparison::Unverified => "unverified",
+        BundleComparison::OtherKey => OTHER_KEY,
+        BundleComparison::Altered { .. } => "altered",
     });
     ChainDocument {
-        verified: events.is_ok() && altered.is_none(),
+        verified: events.is_ok() && altered.is_none() && !snapshot.has_other_signer(),
         events: events.ok().map(Vec::len),
         head: events.ok().map(|_| snapshot.view.record.head),
-        error: events.err().map(ToString::to_string).or_else(|| altered.map(altered_error)),
+        error: events
+            .err()
+            .map(ToString::to_string)
+            .or_else(|| altered.map(altered_error))
+            .or_else(other_key),
         evidence: evidence.map(str::to_owned),
     }
 }

@@ -22,7 +22,7 @@ mod tests;
 
 use domain::{Approval, ModelUsage, Receipt, RunId, RunKey, StepSeq, Timestamp};
 use engine::{DispatchState, Engine, EngineError, RunView, TenantHandle};
-use evidence::{PublicKey, SealStatus};
+use evidence::{BundleComparison, PublicKey};
 use store::Store;
 
 use crate::hint::Hints;
@@ -34,7 +34,7 @@ pub use json::{
     AttemptDocument, CanceledDocument, ChainDocument, CompensationDocument, CostDocument, LeaseDocument,
     NextActionDocument, RunDocument, StepDocument, UsageDocument, WaitDocument, run_document, run_json,
 };
-pub use text::{counted, document_text, money, run_text, steps_table, tool};
+pub use text::{counted, document_text, run_text, steps_table, tool};
 pub use waiting::{NextAction, Waiting, waiting};
 
 /// The cost of a step that ended, or of a failed attempt.
@@ -57,7 +57,7 @@ pub struct RunSnapshot {
     pub dispatch: DispatchState,
     pub now: Timestamp,
     /// How an ended run compares with its signed bundle, if the caller compared them.
-    pub seal: Option<SealStatus>,
+    pub comparison: Option<BundleComparison>,
     /// Renders the commands that the user can run next.
     pub hints: Hints,
 }
@@ -72,7 +72,7 @@ impl RunSnapshot {
         let over = view.record.status.is_terminal();
         let dispatch =
             if over { DispatchState::default() } else { engine.operations().dispatch(&run.tenant).await? };
-        Ok(Self { view, open, dispatch, now: engine.now(), seal: None, hints })
+        Ok(Self { view, open, dispatch, now: engine.now(), comparison: None, hints })
     }
 
     /// Loads a run of the tenant of `handle`.
@@ -88,7 +88,7 @@ impl RunSnapshot {
         };
         let over = view.record.status.is_terminal();
         let dispatch = if over { DispatchState::default() } else { handle.dispatch().await? };
-        Ok(Self { view, open, dispatch, now: handle.now(), seal: None, hints })
+        Ok(Self { view, open, dispatch, now: handle.now(), comparison: None, hints })
     }
 
     /// Loads a run like [`Self::load_for`], and compares an ended run with its signed bundle.
@@ -99,16 +99,22 @@ impl RunSnapshot {
         key: Option<&PublicKey>,
     ) -> Result<Self, EngineError> {
         let snapshot = Self::load_for(handle, run, hints).await?;
-        let seal = handle.seal_status(&snapshot.view, key).await;
-        Ok(Self { seal, ..snapshot })
+        let comparison = handle.compare_with_bundle(&snapshot.view, key).await;
+        Ok(Self { comparison, ..snapshot })
     }
 
     /// What differs from the signed bundle.
     pub fn altered(&self) -> Option<&'static str> {
-        match self.seal {
-            Some(SealStatus::Altered { what }) => Some(what),
-            Some(SealStatus::Matches | SealStatus::Unverified) | None => None,
+        match self.comparison {
+            Some(BundleComparison::Altered { what }) => Some(what),
+            Some(BundleComparison::Matches | BundleComparison::Unverified | BundleComparison::OtherKey)
+            | None => None,
         }
+    }
+
+    /// Whether the bundle names another key than the configured one, so that nothing proves who signed it.
+    pub fn has_other_signer(&self) -> bool {
+        self.comparison == Some(BundleComparison::OtherKey)
     }
 
     /// What the run cost: a line for each step that ended, and one for each failed attempt.
@@ -138,6 +144,6 @@ impl RunSnapshot {
     pub fn history(&self) -> History {
         let events = self.view.events.as_deref().unwrap_or_default();
         let record = &self.view.record;
-        History::from_events(events, (record.at, &record.live))
+        History::from_events(events, (record.at, &record.step_state))
     }
 }

@@ -56,7 +56,7 @@ impl TestEnv {
     async fn answer(&self, approve: bool, reason: &str) {
         let approval = testkit::approvals(&self.engine, &self.run).await.pop().unwrap();
         let reply = VoteRequest { approve, reason: reason.to_owned(), ..testkit::vote(&approval, "grace") };
-        Box::pin(self.engine.governance().answer(&self.run.tenant, reply)).await.unwrap();
+        Box::pin(self.engine.governance().record_vote(&self.run.tenant, reply)).await.unwrap();
     }
 
     async fn snapshot(&self) -> RunSnapshot {
@@ -180,8 +180,8 @@ async fn unknown_outcome_shows_its_failure_code() {
         foreign: false,
     };
     snapshot.view.record.status = domain::RunStatus::Paused;
-    snapshot.view.record.live =
-        domain::Live::Unresolved { attempt: 1, failure: failure.clone(), open: Some(intent) };
+    snapshot.view.record.step_state =
+        domain::StepState::Unresolved { attempt: 1, failure: failure.clone(), open: Some(intent) };
     let why = waiting(&snapshot).unwrap().reason;
     assert!(why.contains("(IDEMPOTENCY_EXPIRED: the external system has forgotten the key)"), "{why}");
     assert_eq!(run_json(&snapshot)["steps"][0]["failure"]["code"], "IDEMPOTENCY_EXPIRED");
@@ -190,18 +190,4 @@ async fn unknown_outcome_shows_its_failure_code() {
     event.body = domain::EventBody::OutcomeUnknown { receipt, failure };
     let line = event_line(snapshot.view.plan(), &event);
     assert!(line.contains("outcome unknown: IDEMPOTENCY_EXPIRED: the external system"), "{line}");
-}
-
-#[test]
-fn money_has_at_least_cents() {
-    for (microusd, text) in [
-        (0, "$0.00"),
-        (1, "$0.000001"),
-        (1_173, "$0.001173"),
-        (12_300, "$0.0123"),
-        (2_500_000, "$2.50"),
-        (7_505_000, "$7.505"),
-    ] {
-        assert_eq!(money(microusd), text);
-    }
 }

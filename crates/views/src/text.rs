@@ -4,7 +4,7 @@ use domain::plan::{Plan, PlannedStep, Work};
 use domain::{RunStatus, StepSeq, StepStatus, Timestamp};
 
 use crate::json::{
-    CanceledDocument, ChainDocument, NextActionDocument, RunDocument, StepDocument, WaitDocument,
+    CanceledDocument, ChainDocument, NextActionDocument, OTHER_KEY, RunDocument, StepDocument, WaitDocument,
     run_document,
 };
 use crate::table::{indented, table, wrapped};
@@ -26,7 +26,7 @@ pub fn document_text(run: &RunDocument, now: Timestamp) -> String {
     let actions = run.waiting.as_ref().map(next_actions).unwrap_or_default();
     [
         heading(run, now),
-        format!("\n{}", indented(&table_of(run, now), 2)),
+        format!("\n{}", indented(&run_steps_table(run, now), 2)),
         section("failures", &failures(run)),
         section("effects", &compensation::text(run)),
         section("waiting", &why),
@@ -69,16 +69,16 @@ pub fn counted(count: usize, what: &str) -> String {
 
 /// The steps with status, attempts and workers.
 pub fn steps_table(snapshot: &RunSnapshot) -> String {
-    table_of(&run_document(snapshot), snapshot.now)
+    run_steps_table(&run_document(snapshot), snapshot.now)
 }
 
-fn table_of(run: &RunDocument, now: Timestamp) -> String {
+fn run_steps_table(run: &RunDocument, now: Timestamp) -> String {
     let rows: Vec<_> = run.steps.iter().map(|step| row(step, now)).collect();
     table(["#", "STEP", "TOOL", "STATUS", "ATTEMPTS", "WORKER"], &rows)
 }
 
 /// The steps of a plan with their index.
-pub(super) fn numbered(plan: &Plan) -> impl Iterator<Item = (StepSeq, &PlannedStep)> {
+pub(super) fn numbered_steps(plan: &Plan) -> impl Iterator<Item = (StepSeq, &PlannedStep)> {
     (0_u16..).map(StepSeq).zip(&plan.steps)
 }
 
@@ -151,8 +151,17 @@ fn chain(chain: &ChainDocument) -> String {
     match &chain.error {
         None => {
             let events = counted(chain.events.unwrap_or_default(), "event");
-            let evidence = if chain.evidence.is_some() { ", same as in the signed bundle" } else { "" };
+            let evidence = match chain.evidence.as_deref() {
+                Some("matches") => ", same as in the signed bundle",
+                Some(_) => {
+                    ", same as in the bundle; signature not verified because no public key is configured"
+                }
+                None => "",
+            };
             format!("chain     {events}, verified{evidence}")
+        }
+        Some(fault) if chain.evidence.as_deref() == Some(OTHER_KEY) => {
+            format!("chain     NOT VERIFIED: {fault}")
         }
         Some(fault) if chain.events.is_some() => {
             format!("chain     ALTERED: {fault}; `countersign bundle get` returns the bundle")
@@ -161,11 +170,4 @@ fn chain(chain: &ChainDocument) -> String {
             "chain     BROKEN: {fault}; attempts and workers are not shown, because they cannot be verified"
         ),
     }
-}
-
-/// Formats millionths of a US dollar, with cents and as many more digits as needed: `$0.0123`.
-pub fn money(microusd: u64) -> String {
-    let digits = format!("{:06}", microusd % 1_000_000);
-    let (cents, rest) = digits.split_at(2);
-    format!("${}.{cents}{}", microusd / 1_000_000, rest.trim_end_matches('0'))
 }

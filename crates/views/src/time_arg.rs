@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_a_timestamp_or_a_duration_before_now() {
+    fn time_is_a_timestamp_or_a_duration_before_now() {
         let now = Timestamp(1_700_000_000_123);
         let resolve = |text: &str| text.parse::<TimeArg>().unwrap().resolve(now);
         assert_eq!(resolve("2023-11-14T22:13:20.123Z"), now);

@@ -5,8 +5,8 @@ use std::iter;
 use domain::plan::{OnReject, OnTimeout};
 use domain::record::{Intent, OperatorRequest, Rejection};
 use domain::{
-    Approval, ApproverCount, DispatchStop, EffectClass, Failure, Lease, Live, RunRecord, RunStatus, StepSeq,
-    Subject,
+    Approval, ApproverCount, DispatchStop, EffectClass, Failure, Lease, RunRecord, RunStatus, StepSeq,
+    StepState, Subject,
 };
 
 use crate::hint::quoted;
@@ -34,9 +34,9 @@ pub struct NextAction {
 
 /// The effect that is in progress, or whose outcome is unknown.
 pub(super) fn open_intent(record: &RunRecord) -> Option<&Intent> {
-    match &record.live {
-        Live::Running(lease) => lease.intent.as_ref(),
-        live => live.open(),
+    match &record.step_state {
+        StepState::Running(lease) => lease.intent.as_ref(),
+        step_state => step_state.open(),
     }
 }
 
@@ -46,18 +46,18 @@ pub fn waiting(snapshot: &RunSnapshot) -> Option<Waiting> {
     if record.status.is_terminal() {
         return None;
     }
-    let mut waiting = match &record.live {
+    let mut waiting = match &record.step_state {
         _ if record.status == RunStatus::Paused => snapshot.paused(),
-        Live::Ready { .. } => snapshot.ready(),
-        Live::Running(lease) => snapshot.leased(lease),
-        Live::Retrying { .. } => snapshot.retrying(),
-        Live::WaitingEvent { .. } => snapshot.waiting_for_event(),
-        Live::WaitingApproval { .. } => snapshot.waiting_for_approval(),
+        StepState::Ready { .. } => snapshot.ready(),
+        StepState::Running(lease) => snapshot.leased(lease),
+        StepState::Retrying { .. } => snapshot.retrying(),
+        StepState::WaitingEvent { .. } => snapshot.waiting_for_event(),
+        StepState::WaitingApproval { .. } => snapshot.waiting_for_approval(),
         // A run in one of these states is paused or has finished.
-        Live::Unresolved { .. } | Live::Ended { .. } => return None,
+        StepState::Unresolved { .. } | StepState::Ended { .. } => return None,
     };
     if record.status != RunStatus::Paused
-        && let Some((all, stopped)) = snapshot.dispatch.forbids(record)
+        && let Some((all, stopped)) = snapshot.dispatch.stop_for(record)
     {
         waiting = snapshot.dispatch_stopped(waiting, all, stopped);
     }
@@ -93,7 +93,7 @@ impl RunSnapshot {
     /// The current step, or its rollback, as the subject of a sentence.
     fn work(&self) -> String {
         let step = self.step();
-        if self.view.record.is_undoing() {
+        if self.view.record.is_rolling_back() {
             format!("The rollback of step {step}")
         } else {
             format!("Step {step}")
@@ -164,7 +164,7 @@ impl RunSnapshot {
     }
 
     fn retrying(&self) -> Waiting {
-        let Live::Retrying { attempt, not_before, failure, .. } = &self.view.record.live else {
+        let StepState::Retrying { attempt, not_before, failure, .. } = &self.view.record.step_state else {
             return self.ready();
         };
         let why =
@@ -181,7 +181,7 @@ impl RunSnapshot {
     }
 
     fn waiting_for_event(&self) -> Waiting {
-        let Live::WaitingEvent { event, deadline, on_timeout } = &self.view.record.live else {
+        let StepState::WaitingEvent { event, deadline, on_timeout } = &self.view.record.step_state else {
             return self.ready();
         };
         let signal =
@@ -234,9 +234,11 @@ impl RunSnapshot {
     }
 
     fn paused(&self) -> Waiting {
-        match &self.view.record.live {
-            Live::Unresolved { open: Some(intent), failure, .. } => self.outcome_unknown(intent, failure),
-            Live::Unresolved { failure, .. } => {
+        match &self.view.record.step_state {
+            StepState::Unresolved { open: Some(intent), failure, .. } => {
+                self.outcome_unknown(intent, failure)
+            }
+            StepState::Unresolved { failure, .. } => {
                 let why = format!("{} failed: {}: {}.", self.work(), failure.code, failure.message);
                 Waiting { reason: why, next_actions: self.paused_actions("retries the step") }
             }
@@ -284,7 +286,7 @@ impl RunSnapshot {
         let undoable = (0..record.at.0).map(StepSeq).any(|seq| {
             record.acted.has(seq) && self.view.plan().step(seq).is_some_and(|step| step.rollback.is_some())
         });
-        let roll_back = (undoable && !record.is_undoing())
+        let roll_back = (undoable && !record.is_rolling_back())
             .then(|| self.command("rollback", "rolls back earlier steps, newest first, and ends the run"));
         [self.command("retry", retry)]
             .into_iter()

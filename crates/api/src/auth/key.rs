@@ -17,7 +17,7 @@ pub(super) async fn caller<S: Store>(engine: &Engine<S>, shown: &str) -> Result<
         tracing::warn!(event = "key_rejected", tenant = %shown.tenant, key = %shown.id, "API key rejected");
         return Err(ApiError::unauthenticated());
     };
-    Ok(holder(key))
+    Ok(key_owner(key))
 }
 
 /// The caller of a session that started with this API key, while the key is valid.
@@ -28,12 +28,12 @@ pub(super) async fn session_caller<S: Store>(
 ) -> Result<Caller, ApiError> {
     let stored = engine.governance().api_key(tenant, key).await?;
     let live = stored.filter(|key| key.is_live(engine.now()));
-    live.map(holder).ok_or_else(ApiError::unauthenticated)
+    live.map(key_owner).ok_or_else(ApiError::unauthenticated)
 }
 
-fn holder(key: ApiKey) -> Caller {
+fn key_owner(key: ApiKey) -> Caller {
     let credential = credential(&key.id);
-    Caller { tenant: key.tenant, person: key.person, roles: key.roles, credential }
+    Caller { tenant: key.tenant, person: key.person, roles: key.roles, credential, unlisted: false }
 }
 
 /// The name of an API key, without its secret.

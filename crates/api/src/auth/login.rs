@@ -19,7 +19,9 @@ use subtle::ConstantTimeEq as _;
 use url::{Url, form_urlencoded};
 
 use super::cookies::{Cookie, Cookies};
-use super::oidc::{Document, InvalidOidcSettings, Oidc, OidcSettings, ProviderError, VerifiedToken, refused};
+use super::oidc::{
+    Document, InvalidOidcSettings, Oidc, OidcSettings, ProviderError, VerifiedToken, reject_token,
+};
 use super::session::{IdClaims, Sessions};
 use crate::problem::ApiError;
 
@@ -57,7 +59,7 @@ pub struct Login {
     oidc: Oidc,
     name: String,
     client_secret: Option<SecretString>,
-    back: String,
+    redirect_uri: String,
     scopes: String,
     used: Mutex<VecDeque<(String, Timestamp)>>,
 }
@@ -109,7 +111,7 @@ impl Login {
             oidc: Oidc::new(oidc)?,
             name,
             client_secret,
-            back: format!("{}{CALLBACK}", url.as_str().trim_end_matches('/')),
+            redirect_uri: format!("{}{CALLBACK}", url.as_str().trim_end_matches('/')),
             scopes: scopes.join(" "),
             used: Mutex::default(),
         })
@@ -134,7 +136,7 @@ impl Login {
         to.query_pairs_mut()
             .append_pair("response_type", "code")
             .append_pair("client_id", self.client_id())
-            .append_pair("redirect_uri", &self.back)
+            .append_pair("redirect_uri", &self.redirect_uri)
             .append_pair("scope", &self.scopes)
             .append_pair("state", &state)
             .append_pair("nonce", &nonce(cookies, &state))
@@ -160,7 +162,7 @@ impl Login {
         now: Timestamp,
     ) -> Result<LoggedIn, ApiError> {
         let cookies = sessions.cookies();
-        let pending = self.pending(cookies, headers, returned, now).ok_or_else(stale)?;
+        let pending = self.pending(cookies, headers, returned, now).ok_or_else(stale_login)?;
         if let Some(error) = &returned.error {
             return Err(self.provider_error(error, &returned.error_description));
         }
@@ -169,7 +171,8 @@ impl Login {
         let token = self.exchange(&document, &returned.code, &verifier).await?;
         let token = self.oidc.verify(&token, now).await.map_err(|error| self.rejected(&error))?;
         let nonce = nonce(cookies, &pending.state);
-        check_claims(&token.claims, &nonce, self.client_id()).map_err(|why| self.rejected(&refused(why)))?;
+        check_claims(&token.claims, &nonce, self.client_id())
+            .map_err(|why| self.rejected(&reject_token(why)))?;
         self.logged_in(token, pending.next)
     }
 
@@ -222,11 +225,11 @@ impl Login {
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("grant_type", "authorization_code")
             .append_pair("code", code)
-            .append_pair("redirect_uri", &self.back)
+            .append_pair("redirect_uri", &self.redirect_uri)
             .append_pair("code_verifier", verifier);
         let id = self.client_id();
         let header = match &self.client_secret {
-            Some(secret) if !document.secret_in_form => Some(basic(id, secret)),
+            Some(secret) if !document.secret_in_form => Some(basic_auth(id, secret)),
             secret => {
                 form.append_pair("client_id", id);
                 if let Some(secret) = secret {
@@ -246,7 +249,7 @@ impl Login {
                 "ask an administrator of the identity provider for a role, or log in with an API key",
             ));
         }
-        let super::Caller { tenant, person, roles, credential } = caller;
+        let super::Caller { tenant, person, roles, credential, .. } = caller;
         Ok(LoggedIn { tenant, claims: IdClaims { person, roles, credential, until }, next })
     }
 
@@ -296,7 +299,7 @@ fn check_claims(claims: &Value, nonce: &str, client_id: &str) -> Result<(), &'st
     }
 }
 
-fn stale() -> ApiError {
+fn stale_login() -> ApiError {
     let detail = "the login was not started in this browser, or it has expired";
     ApiError::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", detail).remedy("log in again")
 }
@@ -315,7 +318,7 @@ fn challenge(verifier: &str) -> String {
 }
 
 /// Both parts are form-encoded (RFC 6749, 2.3.1).
-fn basic(id: &str, secret: &SecretString) -> String {
+fn basic_auth(id: &str, secret: &SecretString) -> String {
     let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let pair = format!("{}:{}", encoded(id), encoded(secret.expose_secret()));
     format!("Basic {}", STANDARD.encode(pair))
@@ -350,7 +353,7 @@ mod tests {
 
     #[test]
     fn basic_header_encodes_any_character() {
-        let header = basic("a:b", &"c&d=é ".to_owned().into());
+        let header = basic_auth("a:b", &"c&d=é ".to_owned().into());
         let pair = STANDARD.decode(header.strip_prefix("Basic ").unwrap()).unwrap();
         assert_eq!(pair, b"a%3Ab:c%26d%3D%C3%A9+");
     }

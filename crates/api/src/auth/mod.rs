@@ -12,8 +12,9 @@ pub mod session;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, Uri, header};
-use domain::access::PresentedKey;
-use domain::{Cause, Channel, Initiator, KeyId, PersonId, Role, Roles, TenantId};
+use domain::access::{PresentedKey, is_oidc_credential};
+use domain::tenant::Person;
+use domain::{Cause, Channel, Initiator, KeyId, PersonId, Role, Roles, Tenant, TenantId};
 use engine::{Engine, TenantHandle};
 use store::Store;
 use url::form_urlencoded;
@@ -37,6 +38,8 @@ pub struct Caller {
     pub roles: Roles,
     /// The name of the credential, never its secret.
     pub credential: String,
+    /// Set if the directory of the tenant does not list the caller, who may then only read.
+    pub unlisted: bool,
 }
 
 impl Caller {
@@ -59,7 +62,33 @@ impl Caller {
     /// A user of the machine with the store.
     pub fn local(tenant: TenantId, person: PersonId) -> Self {
         let roles = [Role::Admin].into_iter().collect();
-        Self { tenant, person, roles, credential: COMMAND_LINE.to_owned() }
+        Self { tenant, person, roles, credential: COMMAND_LINE.to_owned(), unlisted: false }
+    }
+
+    /// The caller with the viewer role at most.
+    fn into_viewer(self) -> Self {
+        let viewer = self.roles.allow(Role::Viewer).then_some(Role::Viewer);
+        Self { roles: viewer.into_iter().collect(), ..self }
+    }
+
+    /// Whether a tenant with this directory lists the caller. A user of the machine with the store needs no entry.
+    pub(crate) fn is_listed_in(&self, tenant: &Tenant) -> bool {
+        self.is_local() || tenant.lists(&self.person, &self.credential)
+    }
+
+    /// The answer to a request that needs `role`, which the caller does not have.
+    pub fn lacks(&self, role: Role) -> ApiError {
+        match (self.unlisted, is_oidc_credential(&self.credential)) {
+            (false, _) => ApiError::forbidden(role),
+            (true, true) => ApiError::forbidden_to_unlisted(
+                "the tenant's `people` have no entry with the subject of the token, so the token may only read",
+                "ask an admin of the tenant to add `oidc: ISSUER#SUB`, from the claims `iss` and `sub`, to your entry",
+            ),
+            (true, false) => ApiError::forbidden_to_unlisted(
+                "the user of the API key is not in the tenant's `people`, so the key may only read",
+                "ask an admin of the tenant to add the user to `people`",
+            ),
+        }
     }
 
     fn is_local(&self) -> bool {
@@ -115,14 +144,14 @@ impl<S: Store> Authenticator<S> {
         let token = bearer(headers).ok_or_else(ApiError::unauthenticated)?;
         match &self.oidc {
             Some(oidc) if !PresentedKey::has_prefix(token) => {
-                self.named_by_directory(oidc.caller(token, self.engine.now()).await?).await
+                self.resolve_in_directory(oidc.caller(token, self.engine.now()).await?).await
             }
-            _ => key::caller(&self.engine, token).await,
+            _ => self.resolve_in_directory(key::caller(&self.engine, token).await?).await,
         }
     }
 
     /// The caller with this API key.
-    pub async fn key_holder(&self, shown: &str) -> Result<(Caller, KeyId), ApiError> {
+    pub async fn key_caller(&self, shown: &str) -> Result<(Caller, KeyId), ApiError> {
         let caller = key::caller(&self.engine, shown).await?;
         let id = PresentedKey::parse(shown).ok_or_else(ApiError::unauthenticated)?.id;
         Ok((caller, id))
@@ -134,22 +163,28 @@ impl<S: Store> Authenticator<S> {
         let session = session.ok_or_else(ApiError::unauthenticated)?;
         let caller = match &session.origin {
             SessionOrigin::Key(key) => key::session_caller(&self.engine, &session.tenant, key).await?,
-            SessionOrigin::Token(claims) => self.named_by_directory(claims.caller(&session.tenant)).await?,
+            SessionOrigin::Token(claims) => claims.caller(&session.tenant),
         };
-        Ok((caller, session))
+        Ok((self.resolve_in_directory(caller).await?, session))
     }
 
-    /// The caller under the name that the tenant's directory has for the subject of the token. A name that the directory
-    /// assigns to another subject is refused: the provider may let users change the claim with the name.
-    async fn named_by_directory(&self, caller: Caller) -> Result<Caller, ApiError> {
+    /// The caller as the tenant's directory lists them: a token acts under the name that the directory has for its
+    /// subject. A caller without an entry may only read: they could have an entry under another name, and approve under
+    /// it what they start here. A token with a name that the directory assigns to another subject is refused: the
+    /// provider may let users change the claim with the name.
+    async fn resolve_in_directory(&self, caller: Caller) -> Result<Caller, ApiError> {
         let tenant = self.engine.governance().tenant(&caller.tenant).await?;
-        match tenant.token_person(&caller.credential) {
-            Some(person) => Ok(Caller { person: person.clone(), ..caller }),
-            None if tenant.people.get(&caller.person).is_some_and(|person| person.oidc.is_some()) => {
-                Err(oidc::refused("the directory assigns the name to another subject"))
-            }
-            None => Ok(caller),
+        if let Some(person) = tenant.token_person(&caller.credential) {
+            return Ok(Caller { person: person.clone(), ..caller });
         }
+        if caller.is_listed_in(&tenant) {
+            return Ok(caller);
+        }
+        let is_of_another = |person: &Person| is_oidc_credential(&caller.credential) && person.oidc.is_some();
+        if tenant.people.get(&caller.person).is_some_and(is_of_another) {
+            return Err(oidc::reject_token("the directory assigns the name to another subject"));
+        }
+        Ok(Caller { unlisted: true, ..caller.into_viewer() })
     }
 
     /// A session on the API may only read, because any page can make a browser send the cookie.
@@ -158,14 +193,13 @@ impl<S: Store> Authenticator<S> {
             return Err(ApiError::unauthenticated());
         }
         let (caller, _) = self.session_caller(headers).await?;
-        let viewer = caller.roles.allow(Role::Viewer).then_some(Role::Viewer);
-        Ok(Caller { roles: viewer.into_iter().collect(), ..caller })
+        Ok(caller.into_viewer())
     }
 
     /// The tenant handle of `caller`, if the caller has `role`.
     pub fn handle(&self, caller: &Caller, role: Role) -> Result<TenantHandle<S>, ApiError> {
         if !caller.roles.allow(role) {
-            return Err(ApiError::forbidden(role));
+            return Err(caller.lacks(role));
         }
         let by = Initiator::new(Cause::User, caller.person.as_str());
         Ok(self.engine.tenant_handle(&caller.tenant, &by).with_credential(&caller.credential))

@@ -56,7 +56,7 @@ pub struct IdClaims {
 impl IdClaims {
     pub(super) fn caller(&self, tenant: &TenantId) -> Caller {
         let Self { person, roles, credential, .. } = self.clone();
-        Caller { tenant: tenant.clone(), person, roles, credential }
+        Caller { tenant: tenant.clone(), person, roles, credential, unlisted: false }
     }
 }
 

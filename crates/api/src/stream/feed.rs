@@ -13,7 +13,7 @@ use super::envelope::Encoded;
 /// The latest envelopes of a stream.
 pub(super) struct Feed<P> {
     ring: Mutex<Ring<P>>,
-    news: watch::Sender<()>,
+    updates: watch::Sender<()>,
     envelopes_max: usize,
 }
 
@@ -24,7 +24,7 @@ struct Ring<P> {
 }
 
 /// The envelopes after an id.
-pub(super) enum After<P> {
+pub(super) enum FeedRead<P> {
     /// The envelopes; empty if there are no new ones.
     Envelopes(Vec<(P, Encoded)>),
     /// Some were dropped; this is the id of the last one.
@@ -35,7 +35,7 @@ impl<P: Copy + Ord> Feed<P> {
     /// An empty feed after the id `dropped`, with room for `envelopes_max`.
     pub(super) fn new(dropped: Option<P>, envelopes_max: usize) -> Self {
         let ring = Ring { envelopes: VecDeque::new(), dropped };
-        Self { ring: Mutex::new(ring), news: watch::Sender::new(()), envelopes_max }
+        Self { ring: Mutex::new(ring), updates: watch::Sender::new(()), envelopes_max }
     }
 
     pub(super) fn push(&self, envelopes: Vec<(P, Encoded)>) {
@@ -45,17 +45,17 @@ impl<P: Copy + Ord> Feed<P> {
             ring.dropped = ring.envelopes.pop_front().map(|(id, _)| id);
         }
         drop(ring);
-        self.news.send_replace(());
+        self.updates.send_replace(());
     }
 
     /// At most `max` envelopes after `last`.
-    pub(super) fn after(&self, last: Option<P>, max: usize) -> After<P> {
+    pub(super) fn after(&self, last: Option<P>, max: usize) -> FeedRead<P> {
         let ring = self.ring.lock();
         match ring.dropped {
-            Some(dropped) if last.is_none_or(|last| last < dropped) => After::Dropped(dropped),
+            Some(dropped) if last.is_none_or(|last| last < dropped) => FeedRead::Dropped(dropped),
             _ => {
                 let from = ring.envelopes.partition_point(|(id, _)| Some(*id) <= last);
-                After::Envelopes(ring.envelopes.range(from..).take(max).cloned().collect())
+                FeedRead::Envelopes(ring.envelopes.range(from..).take(max).cloned().collect())
             }
         }
     }
@@ -67,13 +67,13 @@ impl<P: Copy + Ord> Feed<P> {
     }
 
     /// Whether `id` is known and everything after it is in the buffer.
-    pub(super) fn reaches(&self, id: P) -> bool {
-        self.newest() >= Some(id) && matches!(self.after(Some(id), 0), After::Envelopes(_))
+    pub(super) fn can_resume_from(&self, id: P) -> bool {
+        self.newest() >= Some(id) && matches!(self.after(Some(id), 0), FeedRead::Envelopes(_))
     }
 
     /// Notifies of new envelopes.
-    pub(super) fn news(&self) -> watch::Receiver<()> {
-        self.news.subscribe()
+    pub(super) fn updates(&self) -> watch::Receiver<()> {
+        self.updates.subscribe()
     }
 }
 
@@ -85,10 +85,10 @@ mod tests {
         (n, Encoded { id: n.to_string(), json: n.to_string().into() })
     }
 
-    fn ids(behind: After<u32>) -> Result<Vec<u32>, u32> {
-        match behind {
-            After::Envelopes(envelopes) => Ok(envelopes.into_iter().map(|(id, _)| id).collect()),
-            After::Dropped(id) => Err(id),
+    fn ids(read: FeedRead<u32>) -> Result<Vec<u32>, u32> {
+        match read {
+            FeedRead::Envelopes(envelopes) => Ok(envelopes.into_iter().map(|(id, _)| id).collect()),
+            FeedRead::Dropped(id) => Err(id),
         }
     }
 
@@ -110,8 +110,8 @@ mod tests {
         assert_eq!(ids(feed.after(None, 99)), Err(1));
         assert_eq!(ids(feed.after(Some(0), 99)), Err(1));
         assert_eq!(ids(feed.after(Some(1), 99)), Ok(vec![2, 3, 4]));
-        assert!(feed.reaches(1) && feed.reaches(4));
-        assert!(!feed.reaches(0) && !feed.reaches(5));
+        assert!(feed.can_resume_from(1) && feed.can_resume_from(4));
+        assert!(!feed.can_resume_from(0) && !feed.can_resume_from(5));
     }
 
     #[test]

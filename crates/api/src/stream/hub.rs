@@ -16,10 +16,10 @@ use super::feed::Feed;
 /// A feed and its number of listeners.
 pub(super) struct Hub<P> {
     pub(super) feed: Feed<P>,
-    audience: Mutex<Audience>,
+    state: Mutex<HubState>,
 }
 
-enum Audience {
+enum HubState {
     Listening(usize),
     EmptySince(Instant),
     /// The hub is no longer fed and accepts no listeners.
@@ -33,27 +33,27 @@ pub(super) struct Subscription<P> {
 
 impl<P: Copy + Ord> Hub<P> {
     pub(super) fn new(feed: Feed<P>) -> Arc<Self> {
-        Arc::new(Self { feed, audience: Mutex::new(Audience::EmptySince(Instant::now())) })
+        Arc::new(Self { feed, state: Mutex::new(HubState::EmptySince(Instant::now())) })
     }
 
     /// None if the hub is closed.
     fn subscribe(self: &Arc<Self>) -> Option<Subscription<P>> {
-        let mut audience = self.audience.lock();
-        *audience = match *audience {
-            Audience::Listening(count) => Audience::Listening(count + 1),
-            Audience::EmptySince(_) => Audience::Listening(1),
-            Audience::Closed => return None,
+        let mut state = self.state.lock();
+        *state = match *state {
+            HubState::Listening(count) => HubState::Listening(count + 1),
+            HubState::EmptySince(_) => HubState::Listening(1),
+            HubState::Closed => return None,
         };
         Some(Subscription { hub: Arc::clone(self) })
     }
 
     /// Closes the hub if it had no listeners for `linger`. Returns whether it is closed.
-    pub(super) fn closes_after(&self, linger: Duration) -> bool {
-        let mut audience = self.audience.lock();
-        if matches!(*audience, Audience::EmptySince(since) if since.elapsed() >= linger) {
-            *audience = Audience::Closed;
+    pub(super) fn close_if_idle(&self, linger: Duration) -> bool {
+        let mut state = self.state.lock();
+        if matches!(*state, HubState::EmptySince(since) if since.elapsed() >= linger) {
+            *state = HubState::Closed;
         }
-        matches!(*audience, Audience::Closed)
+        matches!(*state, HubState::Closed)
     }
 }
 
@@ -65,22 +65,22 @@ impl<P> Subscription<P> {
 
 impl<P> Drop for Subscription<P> {
     fn drop(&mut self) {
-        let mut audience = self.hub.audience.lock();
-        *audience = match *audience {
-            Audience::Listening(count) if count > 1 => Audience::Listening(count - 1),
-            Audience::Listening(_) => Audience::EmptySince(Instant::now()),
-            Audience::EmptySince(since) => Audience::EmptySince(since),
-            Audience::Closed => Audience::Closed,
+        let mut state = self.hub.state.lock();
+        *state = match *state {
+            HubState::Listening(count) if count > 1 => HubState::Listening(count - 1),
+            HubState::Listening(_) => HubState::EmptySince(Instant::now()),
+            HubState::EmptySince(since) => HubState::EmptySince(since),
+            HubState::Closed => HubState::Closed,
         };
     }
 }
 
 /// A hub that the first listener opens.
-type Opening<P> = Arc<OnceCell<Arc<Hub<P>>>>;
+type HubCell<P> = Arc<OnceCell<Arc<Hub<P>>>>;
 
 /// The hubs of one kind, by key.
 pub(super) struct Hubs<K, P> {
-    hubs: Mutex<HashMap<K, Opening<P>>>,
+    hubs: Mutex<HashMap<K, HubCell<P>>>,
 }
 
 impl<K, P> Default for Hubs<K, P> {
@@ -91,27 +91,27 @@ impl<K, P> Default for Hubs<K, P> {
 
 impl<K: Clone + Eq + Hash, P: Copy + Ord> Hubs<K, P> {
     /// Subscribes to the hub of `key`. `open` creates it if there is none; other listeners wait for that.
-    pub(super) async fn subscribe<E, F>(&self, of: &K, open: impl Fn() -> F) -> Result<Subscription<P>, E>
+    pub(super) async fn subscribe<E, F>(&self, key: &K, open: impl Fn() -> F) -> Result<Subscription<P>, E>
     where
         F: Future<Output = Result<Arc<Hub<P>>, E>>,
     {
         loop {
-            let cell = Arc::clone(self.hubs.lock().entry(of.clone()).or_default());
+            let cell = Arc::clone(self.hubs.lock().entry(key.clone()).or_default());
             let hub = cell.get_or_try_init(&open).await?;
             if let Some(subscription) = hub.subscribe() {
                 return Ok(subscription);
             }
             // It was closed between the two lines above.
-            self.forget(of, hub);
+            self.remove_closed(key, hub);
         }
     }
 
     /// Removes a closed hub.
-    pub(super) fn forget(&self, of: &K, gone: &Arc<Hub<P>>) {
+    pub(super) fn remove_closed(&self, key: &K, closed: &Arc<Hub<P>>) {
         let mut hubs = self.hubs.lock();
-        let current = hubs.get(of).and_then(|cell| cell.get());
-        if current.is_some_and(|hub| Arc::ptr_eq(hub, gone)) {
-            hubs.remove(of);
+        let current = hubs.get(key).and_then(|cell| cell.get());
+        if current.is_some_and(|hub| Arc::ptr_eq(hub, closed)) {
+            hubs.remove(key);
         }
     }
 }
@@ -132,20 +132,20 @@ mod tests {
         assert!(Arc::ptr_eq(&one.hub, &two.hub));
         let hub = Arc::clone(&one.hub);
         drop(one);
-        assert!(!hub.closes_after(Duration::ZERO), "one listener is left");
+        assert!(!hub.close_if_idle(Duration::ZERO), "one listener is left");
         drop(two);
-        assert!(!hub.closes_after(Duration::from_hours(1)), "listeners may reconnect");
-        assert!(hub.closes_after(Duration::ZERO));
+        assert!(!hub.close_if_idle(Duration::from_hours(1)), "listeners may reconnect");
+        assert!(hub.close_if_idle(Duration::ZERO));
     }
 
     #[tokio::test]
     async fn closed_hub_is_replaced() {
         let hubs = Hubs::default();
-        let gone = Arc::clone(&subscribe(&hubs).await.hub);
-        assert!(gone.closes_after(Duration::ZERO));
+        let closed = Arc::clone(&subscribe(&hubs).await.hub);
+        assert!(closed.close_if_idle(Duration::ZERO));
         let subscription = subscribe(&hubs).await;
-        assert!(!Arc::ptr_eq(&subscription.hub, &gone));
-        hubs.forget(&1, &gone);
+        assert!(!Arc::ptr_eq(&subscription.hub, &closed));
+        hubs.remove_closed(&1, &closed);
         assert!(hubs.hubs.lock().contains_key(&1), "only the closed hub is removed");
     }
 }

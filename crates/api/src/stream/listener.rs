@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use super::envelope::Encoded;
-use super::feed::After;
+use super::feed::FeedRead;
 use super::hub::Subscription;
 use super::{Inner, ListenerSlot};
 
@@ -16,15 +16,15 @@ const BATCH: usize = 64;
 
 /// Envelopes that a feed has dropped.
 pub(super) trait History<P> {
-    /// The envelopes after `last` up to `gone`, or the first of them; `None` if they are lost.
-    fn between(&self, last: Option<P>, gone: P) -> impl Future<Output = Option<Vec<(P, Encoded)>>> + Send;
+    /// The envelopes after `last` up to `dropped`, or the first of them; `None` if they are lost.
+    fn between(&self, last: Option<P>, dropped: P) -> impl Future<Output = Option<Vec<(P, Encoded)>>> + Send;
 }
 
 /// Dropped envelopes are lost.
 pub(super) struct NoHistory;
 
 impl<P: Send> History<P> for NoHistory {
-    async fn between(&self, _last: Option<P>, _gone: P) -> Option<Vec<(P, Encoded)>> {
+    async fn between(&self, _last: Option<P>, _dropped: P) -> Option<Vec<(P, Encoded)>> {
         None
     }
 }
@@ -71,9 +71,9 @@ pub(super) struct Listener<P, H> {
     history: H,
     last: Option<P>,
     ready: VecDeque<(P, Encoded)>,
-    news: watch::Receiver<()>,
+    updates: watch::Receiver<()>,
     closing: watch::Receiver<bool>,
-    beat: Interval,
+    heartbeat: Interval,
     _slot: ListenerSlot,
 }
 
@@ -93,18 +93,18 @@ impl<P: Copy + Ord, H: History<P>> Listener<P, H> {
         start: Start<P>,
     ) -> Self {
         let every = streams.settings.heartbeat_every;
-        let mut beat = interval_at(Instant::now() + every, every);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heartbeat = interval_at(Instant::now() + every, every);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let first = start.first.and_then(|line| start.last.map(|id| (id, line)));
         Self {
-            news: subscription.feed().news(),
+            updates: subscription.feed().updates(),
             closing: streams.closing.subscribe(),
             streams: Arc::clone(streams),
             subscription,
             history,
             last: start.last,
             ready: first.into_iter().collect(),
-            beat,
+            heartbeat,
             _slot: slot,
         }
     }
@@ -117,15 +117,15 @@ impl<P: Copy + Ord, H: History<P>> Listener<P, H> {
                 return Next::Envelope(line);
             }
             match self.subscription.feed().after(self.last, BATCH) {
-                After::Envelopes(lines) if lines.is_empty() => {
+                FeedRead::Envelopes(lines) if lines.is_empty() => {
                     if let Some(next) = self.wait().await {
                         return next;
                     }
                 }
-                After::Envelopes(lines) => self.ready.extend(lines),
-                After::Dropped(gone) => match self.history.between(self.last, gone).await {
+                FeedRead::Envelopes(lines) => self.ready.extend(lines),
+                FeedRead::Dropped(dropped) => match self.history.between(self.last, dropped).await {
                     // No envelope is missing up to there.
-                    Some(lines) if lines.is_empty() => self.last = Some(gone),
+                    Some(lines) if lines.is_empty() => self.last = Some(dropped),
                     Some(lines) => self.ready.extend(lines),
                     None => return Next::End(End::Slow),
                 },
@@ -136,8 +136,8 @@ impl<P: Copy + Ord, H: History<P>> Listener<P, H> {
     /// Waits for new envelopes. Returns another message if one is due first.
     async fn wait(&mut self) -> Option<Next> {
         tokio::select! {
-            _ = self.news.changed() => None,
-            _ = self.beat.tick() => Some(Next::Heartbeat),
+            _ = self.updates.changed() => None,
+            _ = self.heartbeat.tick() => Some(Next::Heartbeat),
             _ = self.closing.wait_for(|closing| *closing) => Some(Next::End(End::Closing)),
         }
     }

@@ -45,9 +45,9 @@ pub(super) struct TenantPoller<S> {
 
 /// The latest record of each run in one poll.
 #[derive(Default)]
-struct Found(BTreeMap<RunId, RunRecord>);
+struct LatestRecords(BTreeMap<RunId, RunRecord>);
 
-impl Found {
+impl LatestRecords {
     fn add(&mut self, record: RunRecord) {
         match self.0.get(&record.key.run) {
             Some(known) if known.version >= record.version => {}
@@ -65,7 +65,7 @@ impl<S: Store> TenantPoller<S> {
         let page = handle.runs(RunQuery::newest(PAGE)).await?;
         let newest = page.runs.iter().take(RANGE).map(|record| record.key.run.clone()).collect();
         let mut poller = Self { handle, watched: BTreeMap::new(), newest, since };
-        let mut found = Found::default();
+        let mut found = LatestRecords::default();
         page.runs.into_iter().for_each(|record| found.add(record));
         poller.find_open(&mut found).await?;
         let open = found.0.into_iter().filter(|(_, record)| !record.status.is_terminal());
@@ -79,7 +79,7 @@ impl<S: Store> TenantPoller<S> {
 
     /// The runs with new events, oldest run first.
     pub(super) async fn poll(&mut self) -> Result<Vec<RunRecord>, PollError> {
-        let mut found = Found::default();
+        let mut found = LatestRecords::default();
         self.find_newest(&mut found).await?;
         self.find_open(&mut found).await?;
         self.find_remaining(&found).await?;
@@ -94,11 +94,11 @@ impl<S: Store> TenantPoller<S> {
                 Err(error) => return Err(error.into()),
             }
         }
-        let is_news =
+        let has_new_events =
             |record: &RunRecord| self.watched.get(&record.key.run).is_some_and(|sent| *sent < record.events);
-        let mut news: Vec<RunRecord> = found.0.into_values().filter(is_news).collect();
-        news.sort_by_key(|record| record.created_at);
-        Ok(news)
+        let mut changed: Vec<RunRecord> = found.0.into_values().filter(has_new_events).collect();
+        changed.sort_by_key(|record| record.created_at);
+        Ok(changed)
     }
 
     /// The next new events of a run; empty after the last event that `record` counts.
@@ -117,7 +117,7 @@ impl<S: Store> TenantPoller<S> {
     }
 
     /// The newest runs, down to the oldest one of the last poll.
-    async fn find_newest(&mut self, found: &mut Found) -> Result<(), PollError> {
+    async fn find_newest(&mut self, found: &mut LatestRecords) -> Result<(), PollError> {
         let known: BTreeSet<&RunId> = self.newest.iter().collect();
         let floor = self.newest.last().filter(|_| self.newest.len() == RANGE);
         let mut newest = Vec::new();
@@ -151,7 +151,7 @@ impl<S: Store> TenantPoller<S> {
     }
 
     /// All unfinished runs.
-    async fn find_open(&self, found: &mut Found) -> Result<(), EngineError> {
+    async fn find_open(&self, found: &mut LatestRecords) -> Result<(), EngineError> {
         for status in RunStatus::ALL.iter().copied().filter(|status| !status.is_terminal()) {
             let mut before = None;
             loop {
@@ -170,7 +170,7 @@ impl<S: Store> TenantPoller<S> {
 
     /// Unfinished runs that no poll has seen: a run can move from one list to another while both are read. It is older
     /// than the first poll, or admitted with a slow clock, so only its new events are sent.
-    async fn find_remaining(&mut self, found: &Found) -> Result<(), EngineError> {
+    async fn find_remaining(&mut self, found: &LatestRecords) -> Result<(), EngineError> {
         let newest: BTreeSet<&RunId> = self.newest.iter().collect();
         for (run, record) in &found.0 {
             let is_seen = self.watched.contains_key(run) || newest.contains(run);

@@ -60,7 +60,7 @@ impl<S: Store> RunPoller<S> {
         loop {
             self.streams.pause(&mut nudged, pause, POLL_MIN).await;
             // Everything sent is in the ledger, so the hub can close at once.
-            if self.hub.closes_after(Duration::ZERO) || self.streams.is_closing() {
+            if self.hub.close_if_idle(Duration::ZERO) || self.streams.is_closing() {
                 break;
             }
             pause = match self.poll().await {
@@ -78,7 +78,7 @@ impl<S: Store> RunPoller<S> {
             };
         }
         let key = (self.handle.tenant_id().clone(), self.run);
-        self.streams.runs.forget(&key, &self.hub);
+        self.streams.runs.remove_closed(&key, &self.hub);
     }
 
     /// Sends new events. Returns whether the run has finished.
@@ -94,7 +94,7 @@ impl<S: Store> RunPoller<S> {
 }
 
 /// Envelopes, and the number of the next event.
-pub(super) struct Read {
+pub(super) struct EnvelopePage {
     pub(super) envelopes: Vec<(RunEventId, Encoded)>,
     pub(super) next: u32,
 }
@@ -105,14 +105,14 @@ pub(super) async fn envelopes<S: Store>(
     record: &RunRecord,
     from: u32,
     to: u32,
-) -> Result<Read, EngineError> {
+) -> Result<EnvelopePage, EngineError> {
     let plan = handle.plan_of(record).await?;
     let limit = (to.saturating_sub(from)).saturating_add(1).min(ENTRIES);
     let events = events(handle, &record.key.run, from, limit).await?;
     let id = |n| move |part| RunEventId { n, part };
     let envelopes =
         events.iter().flat_map(|event| event_envelopes((record, plan.plan()), event, id(event.n)));
-    Ok(Read { envelopes: envelopes.collect(), next: from.saturating_add(limit) })
+    Ok(EnvelopePage { envelopes: envelopes.collect(), next: from.saturating_add(limit) })
 }
 
 /// The events of a run from `from` on. An unreadable event is skipped: the stream does not verify the chain.
@@ -143,21 +143,21 @@ impl<S: Store> History<RunEventId> for Ledger<S> {
     async fn between(
         &self,
         last: Option<RunEventId>,
-        gone: RunEventId,
+        dropped: RunEventId,
     ) -> Option<Vec<(RunEventId, Encoded)>> {
         let mut from = last.map_or(0, |last| last.n);
         loop {
-            let read = match envelopes(&self.handle, &self.record, from, gone.n).await {
+            let read = match envelopes(&self.handle, &self.record, from, dropped.n).await {
                 Ok(read) => read,
                 Err(error) => {
                     tracing::warn!(event = "stream_replay_failed", run = %self.record.key, error = %engine::error_chain(&error), "replay failed");
                     return None;
                 }
             };
-            let missed = |id: &RunEventId| Some(*id) > last && *id <= gone;
+            let missed = |id: &RunEventId| Some(*id) > last && *id <= dropped;
             let envelopes: Vec<_> = read.envelopes.into_iter().filter(|(id, _)| missed(id)).collect();
             // A page can consist of envelopes that the listener already has.
-            if !envelopes.is_empty() || read.next > gone.n {
+            if !envelopes.is_empty() || read.next > dropped.n {
                 return Some(envelopes);
             }
             from = read.next;

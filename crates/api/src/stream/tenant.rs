@@ -25,7 +25,7 @@ const RESYNC: (&str, &str) = (
 
 /// A poll is followed by a pause of at least this many times its duration, regardless of nudges. So polling takes at
 /// most a quarter of the time.
-const REST: u32 = 3;
+const PAUSE_FACTOR: u32 = 3;
 
 /// A subscription to the hub of the tenant.
 pub(super) async fn subscribe<S: Store>(
@@ -63,9 +63,9 @@ pub(super) fn start<S: Store>(
     handle: &TenantHandle<S>,
     last: Option<&str>,
 ) -> Start<TenantEventId> {
-    let here = last.and_then(|id| id.parse().ok()).filter(|id| subscription.feed().reaches(*id));
-    if here.is_some() {
-        return Start { last: here, first: None };
+    let resumable = last.and_then(|id| id.parse().ok()).filter(|id| subscription.feed().can_resume_from(*id));
+    if resumable.is_some() {
+        return Start { last: resumable, first: None };
     }
     let newest = subscription.feed().newest();
     let envelope = if last.is_some() { RESYNC } else { OPENED };
@@ -84,28 +84,28 @@ impl<S: Store> Publisher<S> {
     async fn run(mut self, tenant: TenantId) {
         let settings = self.streams.settings.clone();
         let mut nudged = self.streams.nudge.subscribe();
-        let mut rest = POLL_MIN;
+        let mut pause = POLL_MIN;
         loop {
-            self.streams.pause(&mut nudged, settings.poll_every.max(rest), rest).await;
-            if self.hub.closes_after(settings.linger) || self.streams.is_closing() {
+            self.streams.pause(&mut nudged, settings.poll_every.max(pause), pause).await;
+            if self.hub.close_if_idle(settings.linger) || self.streams.is_closing() {
                 break;
             }
             let start = Instant::now();
             if let Err(error) = self.poll().await {
                 tracing::warn!(event = "stream_poll_failed", %tenant, %error, "poll failed");
             }
-            rest = POLL_MIN.max(start.elapsed().saturating_mul(REST));
+            pause = POLL_MIN.max(start.elapsed().saturating_mul(PAUSE_FACTOR));
         }
-        self.streams.tenants.forget(&tenant, &self.hub);
+        self.streams.tenants.remove_closed(&tenant, &self.hub);
     }
 
     async fn poll(&mut self) -> Result<(), EngineError> {
-        let news = match self.poller.poll().await {
-            Ok(news) => news,
+        let changed = match self.poller.poll().await {
+            Ok(changed) => changed,
             Err(PollError::Engine(error)) => return Err(error),
             Err(PollError::TooMany) => return self.resync().await,
         };
-        for record in news {
+        for record in changed {
             // A failure is retried at the next poll and does not affect other runs.
             if let Err(error) = self.publish(&record).await {
                 tracing::warn!(event = "stream_publish_failed", run = %record.key, error = %engine::error_chain(&error), "events of a run not sent");

@@ -36,9 +36,10 @@ pub(super) struct StreamSession<S> {
 
 impl<S: Store> StreamSession<S> {
     async fn is_valid(&self) -> bool {
-        match self.api.gate.authenticate(&self.headers, &self.uri).await {
+        match self.api.authenticator.authenticate(&self.headers, &self.uri).await {
             Ok(caller) => {
-                caller.tenant == self.caller.tenant && self.api.gate.handle(&caller, Role::Viewer).is_ok()
+                caller.tenant == self.caller.tenant
+                    && self.api.authenticator.handle(&caller, Role::Viewer).is_ok()
             }
             // A store that does not respond is no reason to disconnect.
             Err(problem) => problem.status == StatusCode::SERVICE_UNAVAILABLE.as_u16(),
@@ -56,7 +57,7 @@ pub(super) async fn over_socket<S, P, H>(
     P: Copy + Ord,
     H: History<P>,
 {
-    let end = until_end(&mut socket, &session, &mut listener).await;
+    let end = send_until_end(&mut socket, &session, &mut listener).await;
     tracing::debug!(event = "stream_ended", tenant = %session.caller.tenant, ?end, "stream ended");
     drop(listener);
     if let Some((code, reason)) = end.close() {
@@ -71,7 +72,7 @@ async fn close(socket: &mut WebSocket, frame: CloseFrame) {
     }
 }
 
-async fn until_end<S, P, H>(
+async fn send_until_end<S, P, H>(
     socket: &mut WebSocket,
     session: &StreamSession<S>,
     listener: &mut Listener<P, H>,
@@ -84,7 +85,7 @@ where
     let mut missed = 0;
     loop {
         let message = tokio::select! {
-            heard = socket.recv() => match heard {
+            received = socket.recv() => match received {
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {
                     missed = 0;
                     continue;

@@ -9,7 +9,7 @@ use views::table::{indented, wrapped};
 const WIDTH: usize = 88;
 
 /// The width of the column of field names.
-const NAMES: usize = 24;
+const NAME_WIDTH: usize = 24;
 
 /// The message with a vertical line on its left.
 pub(super) fn text(message: &FakeMessage) -> String {
@@ -22,23 +22,25 @@ fn block(block: &Value) -> String {
     match block["type"].as_str() {
         Some("header") => format!("{}\n\n", plain_text(&block["text"])),
         Some("divider") => String::new(),
-        Some("actions") => format!("{}\n", each(block, "elements", |button| format!("[ {button} ]  "))),
-        Some("context") => each(block, "elements", |small| wrapped(small, WIDTH)) + "\n",
-        _ if block["fields"].is_array() => each(block, "fields", field) + "\n",
+        Some("actions") => {
+            format!("{}\n", elements_text(block, "elements", |button| format!("[ {button} ]  ")))
+        }
+        Some("context") => elements_text(block, "elements", |small| wrapped(small, WIDTH)) + "\n",
+        _ if block["fields"].is_array() => elements_text(block, "fields", field) + "\n",
         _ => paragraph(&plain_text(&block["text"])),
     }
 }
 
-fn each(block: &Value, part: &str, shown: impl Fn(&str) -> String) -> String {
+fn elements_text(block: &Value, part: &str, render: impl Fn(&str) -> String) -> String {
     let texts = block[part].as_array().into_iter().flatten();
-    texts.map(|text| shown(&plain_text(text.get("elements").unwrap_or(text)))).collect()
+    texts.map(|text| render(&plain_text(text.get("elements").unwrap_or(text)))).collect()
 }
 
 /// `Name      value`, with an indent on wrapped lines of the value.
 fn field(text: &str) -> String {
     let (name, value) = text.split_once('\n').unwrap_or((text, ""));
-    let value = wrapped(value, WIDTH - NAMES);
-    let line = |(number, line)| format!("{:NAMES$}{line}\n", if number == 0 { name } else { "" });
+    let value = wrapped(value, WIDTH - NAME_WIDTH);
+    let line = |(number, line)| format!("{:NAME_WIDTH$}{line}\n", if number == 0 { name } else { "" });
     value.lines().enumerate().map(line).collect()
 }
 

@@ -66,7 +66,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
     // Dropping the workers kills them, so a signal stops them too.
     let played = tokio::select! {
         played = Box::pin(play(&env, &mut narrator)) => Some(played),
-        _ = signals.received() => None,
+        _ = signals.recv() => None,
     };
     let directory = env.directory.clone();
     drop(env);
@@ -115,8 +115,8 @@ async fn play(env: &DemoEnv, narrator: &mut Narrator) -> Result<bool, CliError> 
     checks.extend(phone_call::play(env, narrator).await?);
     let holds = verdict::all_hold(&checks);
     narrator.title("Checks")?;
-    narrator.show(&verdict::text(&checks))?;
-    narrator.say(if holds {
+    narrator.block(&verdict::text(&checks))?;
+    narrator.paragraph(if holds {
         "Two workers were killed in the middle of an effect. No run was lost, no effect happened twice, every change \
          in production was approved, and the evidence verifies."
     } else {
@@ -132,7 +132,7 @@ async fn play(env: &DemoEnv, narrator: &mut Narrator) -> Result<bool, CliError> 
 
 fn introduce(env: &DemoEnv, narrator: &mut Narrator) -> Result<(), CliError> {
     narrator.title("Countersign: a change in production, interrupted by a crash")?;
-    narrator.say(&format!(
+    narrator.paragraph(&format!(
         "An automated change in production raises three questions: Who approved it? Did it happen exactly once? Can it \
          be proved and undone? This demo answers them with real worker processes, two of which are killed in the middle \
          of an effect. All state is in one SQLite file, {}.",

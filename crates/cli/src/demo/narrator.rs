@@ -50,20 +50,20 @@ impl Narrator {
     }
 
     /// Prints a paragraph.
-    pub(super) fn say(&mut self, text: &str) -> Result<(), CliError> {
+    pub(super) fn paragraph(&mut self, text: &str) -> Result<(), CliError> {
         self.print(&indented(&wrapped(text, WIDTH), INDENT))
     }
 
     /// Prints a block without wrapping it.
-    pub(super) fn show(&mut self, block: &str) -> Result<(), CliError> {
+    pub(super) fn block(&mut self, text: &str) -> Result<(), CliError> {
         self.below_title = false;
-        self.print(&indented(block, INDENT))
+        self.print(&indented(text, INDENT))
     }
 
     /// Prints output of another system, wrapped, with a vertical line on its left.
     pub(super) fn quote(&mut self, text: &str) -> Result<(), CliError> {
         let lines = wrapped(text, WIDTH - 2);
-        self.show(&lines.lines().flat_map(|line| ["│ ", line, "\n"]).collect::<String>())
+        self.block(&lines.lines().flat_map(|line| ["│ ", line, "\n"]).collect::<String>())
     }
 
     async fn pause(&mut self) -> Result<(), CliError> {

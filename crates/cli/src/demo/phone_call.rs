@@ -33,22 +33,22 @@ pub(super) async fn play(env: &DemoEnv, narrator: &mut Narrator) -> Result<Vec<C
 
 async fn kill(env: &DemoEnv, narrator: &mut Narrator) -> Result<RunKey, CliError> {
     narrator.section("A worker is killed during a phone call").await?;
-    narrator.say(
+    narrator.paragraph(
         "A worker can read the incident in ServiceNow to find out whether a change was made. Some systems have no such \
          lookup. The last step of this workflow rings a phone. Each request rings again, and the API of the phone \
          service cannot report past calls:",
     )?;
-    narrator.show(WORKFLOW)?;
+    narrator.block(WORKFLOW)?;
     let file = env.write("call-on-call.yaml", WORKFLOW)?;
     let phone_service = format!("http://{}", env.phone_service.address());
     let input = json!({ "ticket": "INC0010001", "phone_service": phone_service });
     let run = env.start(&file, "demo:call", input).await?;
-    let reached = env.phone_service.hold(PHONE);
+    let reached = env.phone_service.withhold_response(PHONE);
     let worker = env.worker("worker-c")?;
     let pid = worker.pid();
     worker.wait_for_request(reached).await?;
     worker.kill().await?;
-    narrator.say(&format!(
+    narrator.paragraph(&format!(
         "The phone rings, and worker C (process {pid}) is killed before it gets the response."
     ))?;
     Ok(run)
@@ -59,29 +59,29 @@ async fn pause(env: &DemoEnv, narrator: &mut Narrator, run: &RunKey) -> Result<R
     env.wait_until(run, &worker, |record| record.status == RunStatus::Paused || record.status.is_terminal())
         .await?;
     worker.drain().await?;
-    let seen = env.load(run).await?;
+    let snapshot = env.load(run).await?;
     narrator.section("Worker D pauses the run").await?;
-    narrator.say(
+    narrator.paragraph(
         "Worker D finds an intent without a result. The outcome is unknown: repeating the request may ring twice, and \
          skipping it may mean that the on-call engineer was not called. So worker D pauses the run for an operator. \
          `countersign run show` prints:",
     )?;
-    narrator.show(&run_text(&seen))?;
-    Ok(seen)
+    narrator.block(&run_text(&snapshot))?;
+    Ok(snapshot)
 }
 
 async fn decide(env: &DemoEnv, narrator: &mut Narrator, run: &RunKey) -> Result<RunSnapshot, CliError> {
     narrator.section("An operator decides").await?;
-    narrator.say("The operator checks the call log of the phone service:")?;
-    narrator.show(&env.phone_service.table(PHONE))?;
-    narrator.say("The phone rang. So the operator cancels the run instead of retrying it:")?;
+    narrator.paragraph("The operator checks the call log of the phone service:")?;
+    narrator.block(&env.phone_service.table(PHONE))?;
+    narrator.paragraph("The phone rang. So the operator cancels the run instead of retrying it:")?;
     let reason = "the phone rang";
-    narrator.show(&format!("{} \\\n    --reason '{reason}'", env.context.hints().run("cancel", run)))?;
+    narrator.block(&format!("{} \\\n    --reason '{reason}'", env.context.hints().run("cancel", run)))?;
     env.engine.tenant_handle(&run.tenant, &env.context.by_user()).cancel(&run.run, reason).await?;
-    let seen = env.load(run).await?;
-    narrator.say(&format!(
+    let snapshot = env.load(run).await?;
+    narrator.paragraph(&format!(
         "The run is {}. Its chain of events records who decided, when and why.",
-        seen.view.record.status
+        snapshot.view.record.status
     ))?;
-    Ok(seen)
+    Ok(snapshot)
 }

@@ -67,7 +67,7 @@ impl PhoneService {
     }
 
     /// Executes the next request to `path` and withholds the response. The receiver fires when that has happened.
-    pub(super) fn hold(&self, path: &str) -> oneshot::Receiver<()> {
+    pub(super) fn withhold_response(&self, path: &str) -> oneshot::Receiver<()> {
         let (reached, receiver) = oneshot::channel();
         self.state.lock().hold = Some((path.to_owned(), reached));
         receiver

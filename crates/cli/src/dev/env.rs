@@ -36,7 +36,7 @@ pub(crate) const CREDENTIALS: [(&str, &str); 3] = [
 ];
 
 /// The recorded replies of the model about the two sample incidents.
-const ANSWERS: [(&str, &str); 2] = [
+const MODEL_REPLIES: [(&str, &str); 2] = [
     (
         "Primary database does not answer",
         r#"{"group": "db-oncall", "urgency": "1", "confidence": 0.93, "because": "The database team operates the primary database."}"#,
@@ -98,15 +98,16 @@ impl DevEnv {
 
     /// Authenticates the interactions that the fake Slack sends.
     pub(crate) fn slack_installation(&self, tenant: TenantId) -> Result<SlackInstallation, CliError> {
-        let bad = |error: String| CliError::Usage(format!("cannot configure the fake Slack: {error}"));
+        let config_error =
+            |error: String| CliError::Usage(format!("cannot configure the fake Slack: {error}"));
         let secrets = Secrets::new(self.signing_secret.clone().into());
         let settings = client::SlackClientSettings {
-            base_url: Url::parse(&self.slack.url()).map_err(|error| bad(error.to_string()))?,
+            base_url: Url::parse(&self.slack.url()).map_err(|error| config_error(error.to_string()))?,
             token: SLACK_TOKEN.into(),
             channel: CHANNEL.to_owned(),
         };
-        let slack = Slack::new(settings).map_err(|error| bad(error.to_string()))?;
-        Ok(SlackInstallation::new(tenant, secrets.map_err(|error| bad(error.to_string()))?, slack))
+        let slack = Slack::new(settings).map_err(|error| config_error(error.to_string()))?;
+        Ok(SlackInstallation::new(tenant, secrets.map_err(|error| config_error(error.to_string()))?, slack))
     }
 }
 
@@ -172,7 +173,7 @@ fn recordings() -> Vec<Recording> {
         output_tokens: 41,
         ..Recording::new(about, reply)
     };
-    ANSWERS.map(recording).into()
+    MODEL_REPLIES.map(recording).into()
 }
 
 #[cfg(test)]

@@ -128,9 +128,9 @@ async fn serve<S: Store>(
     let allowed = HostAllowList { hosts: args.allow_host.clone() };
     let engine = engine(directory, &systems, (store, &context), me.clone(), allowed)?;
     create_tenant(&engine, &context).await?;
-    let manual = sample(directory, "triage.yaml", TRIAGE)?;
+    let manual = write_sample(directory, "triage.yaml", TRIAGE)?;
     apply_sample(&engine, &context, &manual).await?;
-    let triggered = sample(directory, "on-incident.yaml", ON_INCIDENT)?;
+    let triggered = write_sample(directory, "on-incident.yaml", ON_INCIDENT)?;
     let keys = Keys::load_or_create(directory, &engine, &context.tenant).await?;
     let hints = state.hints(&context, &url);
     let page = Page {
@@ -143,16 +143,16 @@ async fn serve<S: Store>(
         store: state.name(),
     };
     let webhook = DevWebhook::new(context.tenant.clone())?;
-    let served =
+    let server =
         BackgroundServer::start(listener, routes(&engine, &systems, webhook.webhook_auth()?, page.clone())?)?;
-    systems.slack.set_callback(&interactions_url(&served.url(), &context));
+    systems.slack.set_callback(&interactions_url(&server.url(), &context));
     let records = records::RecordFile::restore(&directory.join("servicenow.json"), &systems)?;
     repost_approvals(&engine, &context).await?;
     let apply = state.key_prefix(&keys) + &apply_command(&hints, &triggered);
     let info = StartupInfo { apply, webhook, keys, metrics: metrics.as_ref().map(Serving::url) };
     context.print(
-        &format!("{}{}", startup_text(&page, &info, &served.url()), info.trigger_text(&served.url())),
-        &startup_json(&page, &info, &served.url()),
+        &format!("{}{}", startup_text(&page, &info, &server.url()), info.trigger_text(&server.url())),
+        &startup_json(&page, &info, &server.url()),
     )?;
     let finished = run_worker(engine, me, &mut signals, records.save_changes(&systems)).await;
     records.save(&systems)?;
@@ -223,7 +223,7 @@ async fn create_tenant<S: Store>(engine: &Engine<S>, context: &Context) -> Resul
 }
 
 /// Writes a sample workflow, unless the file exists.
-fn sample(directory: &Path, name: &str, text: &str) -> Result<PathBuf, CliError> {
+fn write_sample(directory: &Path, name: &str, text: &str) -> Result<PathBuf, CliError> {
     let file = directory.join(name);
     if !file.try_exists().unwrap_or(false) {
         std::fs::write(&file, text).map_err(|source| CliError::Write { path: file.clone(), source })?;
@@ -303,9 +303,9 @@ async fn repost_approvals<S: Store>(engine: &Engine<S>, context: &Context) -> Re
         let tenant = &approval.run.tenant;
         if let Some(card) = engine.store().card(tenant, &approval.id).await? {
             // No message has this position, so that no current message is taken for the card.
-            let gone = Card { message: "C0APPROVALS/1.0".to_owned(), revision: 0, ..card.clone() };
-            engine.store().put_card(tenant, &approval.id, gone, Some(card)).await?;
-            engine.governance().show(&approval.run, &approval.id, approval.revision).await?;
+            let stale = Card { message: "C0APPROVALS/1.0".to_owned(), revision: 0, ..card.clone() };
+            engine.store().put_card(tenant, &approval.id, stale, Some(card)).await?;
+            engine.governance().notify_approval(&approval.run, &approval.id, approval.revision).await?;
         }
     }
     Ok(())
@@ -325,12 +325,12 @@ async fn run_worker<S: Store>(
     tokio::select! {
         finished = &mut working => return finished,
         () = saving => {}
-        _ = signals.received() => {}
+        _ = signals.recv() => {}
     }
     shutdown.cancel();
     tokio::select! {
         finished = working => finished,
-        _ = signals.received() => false,
+        _ = signals.recv() => false,
     }
 }
 

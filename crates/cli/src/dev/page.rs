@@ -69,7 +69,7 @@ async fn show_page<S: Store>(State(shared): State<Shared<S>>, headers: HeaderMap
     }
     let (engine, page) = &*shared;
     match Snapshot::read(engine, page).await {
-        Ok(now) => with_headers(Html(render(page, &now).into_string())),
+        Ok(snapshot) => with_headers(Html(render(page, &snapshot).into_string())),
         Err(error) => {
             tracing::warn!(event = "dev_page_failed", %error, "cannot show the page");
             (StatusCode::SERVICE_UNAVAILABLE, "the store did not respond; try again").into_response()
@@ -100,7 +100,7 @@ impl Snapshot {
     }
 }
 
-fn render(page: &Page, now: &Snapshot) -> Markup {
+fn render(page: &Page, snapshot: &Snapshot) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -113,16 +113,16 @@ fn render(page: &Page, now: &Snapshot) -> Markup {
             body {
                 h1 { "Countersign" }
                 p.soft { "Local environment. The external systems are fakes." }
-                (first(page))
-                (approvals(page, now))
-                (runs(page, now))
+                (try_it(page))
+                (approvals(page, snapshot))
+                (runs(page, snapshot))
                 (services(page))
             }
         }
     }
 }
 
-fn first(page: &Page) -> Markup {
+fn try_it(page: &Page) -> Markup {
     html! {
         h2 { "Try it" }
         p { "Start a run that assigns the database incident to the right team. In a terminal:" }
@@ -133,17 +133,17 @@ fn first(page: &Page) -> Markup {
     }
 }
 
-fn approvals(page: &Page, now: &Snapshot) -> Markup {
+fn approvals(page: &Page, snapshot: &Snapshot) -> Markup {
     html! {
         h2 { "Pending approvals" }
-        @if now.approvals.is_empty() { p.soft { "None." } } @else {
+        @if snapshot.approvals.is_empty() { p.soft { "None." } } @else {
             table {
                 thead { tr { th { "Step" } th { "Action" } th { "Requested" } th { "Expires" } th { "Decide" } } }
-                tbody { @for approval in &now.approvals { tr {
+                tbody { @for approval in &snapshot.approvals { tr {
                     td { (approval.workflow) ": " (approval.step) }
                     td { (action(approval)) }
-                    td { (relative(approval.requested_at, now.at)) }
-                    td { (relative(approval.expires_at, now.at)) }
+                    td { (relative(approval.requested_at, snapshot.at)) }
+                    td { (relative(approval.expires_at, snapshot.at)) }
                     td { a href=(page.slack) { "in Slack" } }
                 } } }
             }
@@ -161,17 +161,17 @@ fn action(approval: &Approval) -> String {
     }
 }
 
-fn runs(page: &Page, now: &Snapshot) -> Markup {
+fn runs(page: &Page, snapshot: &Snapshot) -> Markup {
     html! {
         h2 { "Latest runs" }
-        @if now.runs.is_empty() { p.soft { "None yet." } } @else {
+        @if snapshot.runs.is_empty() { p.soft { "None yet." } } @else {
             table {
                 thead { tr { th { "Run" } th { "Workflow" } th { "Status" } th { "Started" } } }
-                tbody { @for run in &now.runs { tr {
+                tbody { @for run in &snapshot.runs { tr {
                     td { code { (run.key.run) } }
                     td { (run.workflow) ", version " (run.workflow_version) }
                     td { (run.status) }
-                    td { (relative(run.created_at, now.at)) }
+                    td { (relative(run.created_at, snapshot.at)) }
                 } } }
             }
             p { "Details of a run:" }
@@ -199,8 +199,8 @@ mod tests {
 
     #[test]
     fn foreign_host_name_is_refused() {
-        let here = |host| is_local_host(&HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]));
-        assert!(here("127.0.0.1:7420") && here("localhost:7420"));
-        assert!(!here("evil.example:7420") && !is_local_host(&HeaderMap::new()));
+        let is_local = |host| is_local_host(&HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]));
+        assert!(is_local("127.0.0.1:7420") && is_local("localhost:7420"));
+        assert!(!is_local("evil.example:7420") && !is_local_host(&HeaderMap::new()));
     }
 }

@@ -83,8 +83,8 @@ fn records(systems: &DevEnv) -> Vec<Record> {
 /// Sets the columns one by one. Every change increments the counter, so the counter is set last, to one less.
 fn restore_record(record: &Record, systems: &DevEnv) {
     let Some(sys_id) = record.get("sys_id") else { return };
-    let counted = |field: &str| field == MOD_COUNT || DERIVED.contains(&field);
-    for (field, value) in record.iter().filter(|(field, _)| !counted(field)) {
+    let is_derived = |field: &str| field == MOD_COUNT || DERIVED.contains(&field);
+    for (field, value) in record.iter().filter(|(field, _)| !is_derived(field)) {
         systems.servicenow.change(TABLE, sys_id, field, value);
     }
     let count = record.get(MOD_COUNT).and_then(|count| count.parse::<u64>().ok());

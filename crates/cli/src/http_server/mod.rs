@@ -1,7 +1,6 @@
 //! The routes of a server: the API with its live stream, the console, and the endpoints for webhooks and Slack.
 
 pub(crate) mod background;
-pub(crate) mod connections;
 pub(crate) mod health;
 pub(crate) mod listen;
 

@@ -6,8 +6,8 @@ use api_types::LIMIT_MAX;
 use api_types::{Cost, Run};
 use client::RunFilter;
 use domain::RecordName;
+use domain::money::money;
 use serde_json::json;
-use views::money;
 use views::table::table;
 use views::time::rfc3339_millis;
 use views::time_arg::TimeArg;
@@ -93,9 +93,9 @@ impl CostTotal {
         self.microusd = self.microusd.saturating_add(microusd);
     }
 
-    fn row(self, of: &str) -> [String; 4] {
-        let each = self.microusd.checked_div(self.runs).unwrap_or(0);
-        [of.to_owned(), self.runs.to_string(), money(self.microusd), money(each)]
+    fn row(self, name: &str) -> [String; 4] {
+        let per_run = self.microusd.checked_div(self.runs).unwrap_or(0);
+        [name.to_owned(), self.runs.to_string(), money(self.microusd), money(per_run)]
     }
 }
 
@@ -130,8 +130,8 @@ async fn print_all(args: &Args, context: &Context) -> Result<(), CliError> {
         status_line.set(&format!("{} runs counted", all.runs));
     }
     drop(status_line);
-    let listed = |(workflow, sum): (&String, &CostTotal)| json!({ "workflow": workflow, "runs": sum.runs, "cost_microusd": sum.microusd });
-    let workflows: Vec<_> = by_workflow.iter().map(listed).collect();
+    let workflow_json = |(workflow, sum): (&String, &CostTotal)| json!({ "workflow": workflow, "runs": sum.runs, "cost_microusd": sum.microusd });
+    let workflows: Vec<_> = by_workflow.iter().map(workflow_json).collect();
     let json = json!({
         "since": since,
         "until": until,

@@ -171,8 +171,9 @@ fn bundle_show_lists_steps_approvals_and_undo() {
     let (env, stub) = (TestEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
-    let shown = env.run("bundle show a.bundle --html page.html").expect(0);
+    let shown = env.run("bundle show a.bundle --key a.bundle.pub --html page.html").expect(0);
     let shown = shown
+        .prints(&format!("verified: default/{run} account v3 succeeded: "))
         .prints(&format!("run       default/{run}"))
         .prints("status    succeeded after ")
         .prints("account, version 3, dev")
@@ -184,8 +185,29 @@ fn bundle_show_lists_steps_approvals_and_undo() {
     assert!(!shown.out.contains("secret-value"), "a bundle contains no values: {shown:?}");
     let page = std::fs::read_to_string(env.path("page.html")).unwrap();
     assert!(page.contains(&run) && page.starts_with("<!DOCTYPE html>"));
-    let json = env.run("bundle show a.bundle --json").expect(0).json();
+    assert!(!page.contains("signer not verified"));
+    let json = env.run("bundle show a.bundle --key a.bundle.pub --json").expect(0).json();
+    assert_eq!(json["signer_verified"], true);
     assert_eq!(json["bundle"]["approvals"][0]["votes"][0]["person"], "bob");
+}
+
+/// A forger can make a bundle in a store of their own, and send its key along.
+#[test]
+fn bundle_with_its_own_key_is_not_shown_as_verified() {
+    let (forger, stub) = (TestEnv::new(), HttpStub::open());
+    let run = finished(&forger, &stub);
+    forger.run(&format!("bundle get {run} --out forged.bundle")).expect(0);
+    let shown = forger.run("bundle show forged.bundle --html page.html").expect(0);
+    shown.prints("integrity only: ").prints("signer not verified: key ");
+    assert!(std::fs::read_to_string(forger.path("page.html")).unwrap().contains("signer not verified: key "));
+    for verb in ["verify", "show"] {
+        let json = forger.run(&format!("bundle {verb} forged.bundle --json")).expect(1).json();
+        assert_eq!((&json["verified"], &json["signer_verified"]), (&true.into(), &false.into()), "{verb}");
+        forger.run(&format!("bundle {verb} forged.bundle --strict")).expect(1).prints("signer not verified");
+        let in_ci =
+            forger.command(&format!("bundle {verb} forged.bundle")).env("CI", "true").output().unwrap();
+        assert_eq!(in_ci.status.code(), Some(1), "{verb}: {in_ci:?}");
+    }
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Dev {
     fn get(&self, of: &str, headers: &str) -> String {
         let address = self.address(of);
         let (host, path) = address.split_once('/').unwrap_or((&address, ""));
-        ask(host, &format!("GET /{path} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n"))
+        send_request(host, &format!("GET /{path} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n"))
     }
 
     fn page(&self, of: &str) -> String {
@@ -55,7 +55,7 @@ impl Dev {
         let form = format!("place={place}&user={user}&action_id=countersign.approve");
         let address = self.address("slack");
         let head = format!("POST /pane/press HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n");
-        let posted = ask(&address, &format!("{head}Content-Length: {}\r\n\r\n{form}", form.len()));
+        let posted = send_request(&address, &format!("{head}Content-Length: {}\r\n\r\n{form}", form.len()));
         assert!(posted.starts_with("HTTP/1.1 303"), "{posted}");
         self.page("slack")
     }
@@ -75,7 +75,7 @@ impl Drop for Dev {
     }
 }
 
-fn ask(address: &str, request: &str) -> String {
+fn send_request(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut reply = String::new();
@@ -84,13 +84,13 @@ fn ask(address: &str, request: &str) -> String {
 }
 
 /// Runs the suggested command and returns the run.
-fn try_it(env: &TestEnv, dev: &Dev) -> String {
+fn run_suggested_command(env: &TestEnv, dev: &Dev) -> String {
     let line = format!("{} --json", dev.info["first_command"].as_str().unwrap());
     env.run_in_shell(&line).expect(0).json()["run"].as_str().unwrap().to_owned()
 }
 
 /// Waits until the run has `status`.
-fn until(env: &TestEnv, run: &str, status: &str) {
+fn wait_for_status(env: &TestEnv, run: &str, status: &str) {
     let began = Instant::now();
     loop {
         let seen = env.run(&format!("--store d/dev.db run show {run} --json")).expect(0).json();
@@ -103,7 +103,7 @@ fn until(env: &TestEnv, run: &str, status: &str) {
 }
 
 /// Waits until the Slack pane shows a button.
-fn until_asked(dev: &Dev) {
+fn wait_for_approval_button(dev: &Dev) {
     let began = Instant::now();
     while !dev.page("slack").contains("countersign.approve") {
         assert!(began.elapsed() < WAIT_MAX, "no approval is requested");
@@ -121,15 +121,15 @@ fn dev_run_is_approved_and_survives_a_restart() {
     let elsewhere = dev.get("page", "Host: evil.example\r\n");
     assert!(elsewhere.starts_with("HTTP/1.1 403"), "{elsewhere}");
 
-    let run = try_it(&env, &dev);
-    until(&env, &run, "waiting_approval");
-    until_asked(&dev);
+    let run = run_suggested_command(&env, &dev);
+    wait_for_status(&env, &run, "waiting_approval");
+    wait_for_approval_button(&dev);
     let refused = dev.press("U0ADA");
     assert!(refused.contains("the user who requested a run cannot approve it"), "{refused}");
     let page = dev.page("page");
     assert!(page.contains("triage-incident: assign") && page.contains("waiting_approval"), "{page}");
     dev.press("U0GRACE");
-    until(&env, &run, "succeeded");
+    wait_for_status(&env, &run, "succeeded");
     assert_eq!(dev.stop(), Some(0));
 
     let again = Dev::start(&env, 0);
@@ -151,15 +151,15 @@ fn four_ports() -> u16 {
 fn pending_approval_survives_a_restart() {
     let (env, port) = (TestEnv::new(), four_ports());
     let dev = Dev::start(&env, port);
-    let run = try_it(&env, &dev);
-    until_asked(&dev);
+    let run = run_suggested_command(&env, &dev);
+    wait_for_approval_button(&dev);
     // Dropping it kills the process.
     drop(dev);
 
     let again = Dev::start(&env, port);
-    until_asked(&again);
+    wait_for_approval_button(&again);
     again.press("U0BEN");
-    until(&env, &run, "succeeded");
+    wait_for_status(&env, &run, "succeeded");
     assert_eq!(again.stop(), Some(0));
 }
 
@@ -174,7 +174,7 @@ fn deliver(dev: &Dev, secret: &str, body: &str) -> String {
         "POST /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
          X-Countersign-Timestamp: {secs}\r\nX-Countersign-Signature: {signature}\r\n"
     );
-    ask(address, &format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()))
+    send_request(address, &format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()))
 }
 
 fn body_of(reply: &str) -> Value {
@@ -210,8 +210,8 @@ fn incident_webhook_starts_one_run() {
     let accepted = deliver(&dev, secret, body);
     assert!(accepted.starts_with("HTTP/1.1 202"), "{accepted}");
     let run = body_of(&accepted)["run"].as_str().unwrap().to_owned();
-    until_there(&env, &run);
-    until(&env, &run, "succeeded");
+    wait_for_run(&env, &run);
+    wait_for_status(&env, &run, "succeeded");
 
     let again = deliver(&dev, secret, body);
     assert!(again.starts_with("HTTP/1.1 200"), "{again}");
@@ -225,7 +225,7 @@ fn incident_webhook_starts_one_run() {
 }
 
 /// Waits until the run exists.
-fn until_there(env: &TestEnv, run: &str) {
+fn wait_for_run(env: &TestEnv, run: &str) {
     let began = Instant::now();
     while env.run(&format!("--store d/dev.db run show {run} --json")).code != 0 {
         assert!(began.elapsed() < WAIT_MAX, "no run was started");
@@ -257,8 +257,8 @@ fn cost_is_listed_by_step_and_by_workflow() {
     let env = TestEnv::new();
     env.run("cost").expect(3).prints("does not exist");
     let dev = Dev::start(&env, 0);
-    let run = try_it(&env, &dev);
-    until(&env, &run, "waiting_approval");
+    let run = run_suggested_command(&env, &dev);
+    wait_for_status(&env, &run, "waiting_approval");
     let cost = env.run(&format!("cost {run} --store d/dev.db --json")).expect(0).json();
     let paid = cost["cost_microusd"].as_u64().unwrap();
     assert!(paid > 0, "{cost}");

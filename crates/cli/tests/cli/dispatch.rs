@@ -12,7 +12,7 @@ steps:
 #[test]
 fn dispatch_status_shows_who_stopped_it_and_why() {
     let env = TestEnv::new();
-    env.run("dispatch status").expect(0).prints("all tenants: dispatch is on").prints("tenant default");
+    env.run("dispatch status").expect(0).prints("all tenants: dispatch is running").prints("tenant default");
     env.run("dispatch stop").expect(2).prints("--reason");
     let stop = env.run("dispatch stop --reason fire --as ada").expect(0);
     stop.prints("dispatch stops for tenant default").prints("by ada").prints("dispatch start");
@@ -26,7 +26,7 @@ fn dispatch_status_shows_who_stopped_it_and_why() {
         .prints("all tenants")
         .prints("dispatch start --all");
     env.run("dispatch start").expect(0).prints("dispatch is still stopped for all tenants").prints("flood");
-    env.run("dispatch start --all").expect(0).prints("dispatch is started for all tenants");
+    env.run("dispatch start --all").expect(0).prints("dispatch is running for all tenants");
     assert_eq!(env.run("dispatch status --json").expect(0).json()["stopped"], false);
 }
 

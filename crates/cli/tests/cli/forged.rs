@@ -25,9 +25,9 @@ fn forge(env: &TestEnv, run: &str) -> Connection {
     let mut head = Digest::ZERO;
     for (n, event, _) in &rows {
         let event: Event = serde_json::from_str(&eve(str::from_utf8(event).unwrap())).unwrap();
-        let sealed = chain::seal(&key, &head, event);
-        head = sealed.hash;
-        let row = params![n, sealed.canonical, head.as_bytes().as_slice()];
+        let chained = chain::chain_event(&key, &head, event);
+        head = chained.hash;
+        let row = params![n, chained.canonical, head.as_bytes().as_slice()];
         store.execute("UPDATE history SET event = ?2, hash = ?3 WHERE n = ?1", row).unwrap();
     }
     let sealed_head = hex(&rows.last().unwrap().2);
@@ -65,14 +65,14 @@ fn request_evidence(env: &TestEnv, store: &Connection, run: &str) -> String {
 }
 
 #[test]
-fn run_altered_after_sealing_is_detected() {
+fn run_changed_after_signing_is_detected() {
     let (env, stub) = (TestEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     env.run(&format!("run show {run}")).expect(0).prints("verified, same as in the signed bundle");
     assert_eq!(env.show(&run)["chain"]["evidence"], "matches");
 
     let store = forge(&env, &run);
-    let altered = "ALTERED: the run was altered after sealing: the chain of events differs";
+    let altered = "ALTERED: the run was changed after its evidence was signed: the chain of events differs";
     env.run(&format!("run show {run}")).expect(1).prints(altered);
     let seen = env.run(&format!("run show {run} --json")).expect(1).json();
     assert_eq!((&seen["chain"]["verified"], &seen["chain"]["evidence"]), (&false.into(), &"altered".into()));
@@ -90,7 +90,9 @@ fn altered_approval_or_bundle_is_detected() {
         store.execute("UPDATE approvals SET body = replace(body, ?1, ?2)", [from, to]).unwrap();
     };
     approvals("\"bob\"", "\"eve\"");
-    env.run(&format!("run show {run}")).expect(1).prints("after sealing: an approval differs");
+    env.run(&format!("run show {run}"))
+        .expect(1)
+        .prints("after its evidence was signed: an approval differs");
     approvals("\"eve\"", "\"bob\"");
     env.run(&format!("run show {run}")).expect(0);
     let sign =
@@ -100,10 +102,51 @@ fn altered_approval_or_bundle_is_detected() {
 }
 
 #[test]
+fn altered_receipt_is_detected() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = finished(&env, &stub);
+    let store = Connection::open(env.path("countersign.db")).unwrap();
+    let receipts = |from: &str, to: &str| {
+        let replace = "UPDATE receipts SET body = replace(body, ?1, ?2)";
+        assert!(store.execute(replace, [from, to]).unwrap() > 0);
+    };
+    let altered = "a receipt differs from the signed bundle";
+    env.run(&format!("run show {run}")).expect(0);
+    receipts("/mails", "/nails");
+    env.run(&format!("run show {run}")).expect(1).prints(altered);
+    receipts("/nails", "/mails");
+    env.run(&format!("run show {run}")).expect(0);
+    store.execute("DELETE FROM receipts", []).unwrap();
+    env.run(&format!("run show {run}")).expect(1).prints(altered);
+}
+
+/// A bundle without a valid signature must not count because it names a key that cannot be verified.
+#[test]
+fn bundle_of_another_key_does_not_verify_a_run() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = finished(&env, &stub);
+    let store = Connection::open(env.path("countersign.db")).unwrap();
+    let text = "CAST(body AS TEXT)";
+    let key_at = format!("instr({text}, '\"keyid\":\"') + 8");
+    let name_other_key = format!(
+        "UPDATE bundles SET body = \
+         CAST(substr({text}, 1, {key_at}) || printf('%064d', 0) || substr({text}, {key_at} + 65) AS BLOB)"
+    );
+    assert_eq!(store.execute(&name_other_key, []).unwrap(), 1);
+    env.run(&format!("run show {run}")).expect(1).prints("NOT VERIFIED: the bundle names another key");
+    let shown = env.run(&format!("run show {run} --json")).expect(1).json();
+    assert_eq!(shown["chain"]["evidence"], "other_key");
+    // Nor is it recorded as the evidence of the run.
+    store.execute_batch("DELETE FROM evidence").unwrap();
+    let log = request_evidence(&env, &store, &run);
+    assert!(log.contains("evidence_refused") && log.contains("its signed bundle"), "{log}");
+}
+
+#[test]
 fn altered_run_is_not_signed_again() {
     for (rows, reason) in [
-        ("evidence; DELETE FROM log; DELETE FROM log_head", "its signed bundle has other content"),
-        ("evidence; DELETE FROM bundles", "its entry in the transparency log has other content"),
+        ("evidence; DELETE FROM log; DELETE FROM log_head", "its signed bundle differs"),
+        ("evidence; DELETE FROM bundles", "its entry in the transparency log differs"),
         ("evidence; DELETE FROM bundles; DELETE FROM log", "contradict its head"),
     ] {
         let (env, stub) = (TestEnv::new(), HttpStub::open());
@@ -145,6 +188,33 @@ fn restored_store_has_another_log() {
     assert_eq!((&original["log"]["size"], &restored["log"]["size"]), (&2.into(), &2.into()));
     assert_ne!(original["log"]["origin"], restored["log"]["origin"]);
     assert_ne!(original["log"]["root"], restored["log"]["root"]);
+}
+
+/// SQLite would apply the commits in the log of the old database to the restored one.
+#[test]
+fn restore_refuses_the_log_of_the_old_database() {
+    let env = TestEnv::new();
+    env.start(
+        "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}",
+    );
+    env.run("store backup backup.db").expect(0);
+    // A process that was killed leaves its last commits in the write-ahead log.
+    let killed = Connection::open(env.path("countersign.db")).unwrap();
+    killed.query_row("SELECT count(*) FROM runs", [], |_| Ok(())).unwrap();
+    env.run("run start workflow.yaml").expect(0);
+    let log = std::fs::read(env.path("countersign.db-wal")).unwrap();
+    assert!(!log.is_empty());
+    drop(killed);
+    std::fs::remove_file(env.path("countersign.db")).unwrap();
+    std::fs::write(env.path("countersign.db-wal"), log).unwrap();
+
+    env.run("store restore backup.db").expect(1).prints("countersign.db-wal already exists");
+    assert!(!env.path("countersign.db").exists());
+    for ending in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(env.path(&format!("countersign.db{ending}")));
+    }
+    env.run("store restore backup.db").expect(0);
+    assert_eq!(env.run("run list --json").expect(0).json()["runs"].as_array().map(Vec::len), Some(1));
 }
 
 /// Another process holds the store open, so that the last commits are in the write-ahead log.

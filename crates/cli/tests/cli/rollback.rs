@@ -35,14 +35,14 @@ fn rolled_back_run_lists_every_effect() {
     assert_eq!(asked, ["POST /accounts", "PUT /mails", "PUT /accounts/1/close"]);
     let shown = env.run(&format!("run show {run}")).expect(0).prints("canceled after");
     let log: Vec<&str> = shown.out.lines().skip_while(|line| *line != "effects").skip(2).take(2).collect();
-    assert!(log[0].contains("mail  in effect; the workflow has no rollback"), "{log:?}");
+    assert!(log[0].contains("mail  still in place; the workflow defines no rollback"), "{log:?}");
     assert!(log[1].contains("make  rolled back"), "{log:?}");
     let effects = env.show(&run)["compensation"].clone();
     assert_eq!((&effects[0]["status"], &effects[1]["status"]), (&"in_effect".into(), &"rolled_back".into()));
 }
 
 #[test]
-fn irreversible_rollback_needs_an_approval_outside_production() {
+fn irreversible_action_as_rollback_in_dev() {
     let (env, stub) = (TestEnv::new(), HttpStub::open());
     let close = "method: PUT, url: 'http://{address}/accounts/1/close'".replace("{address}", &stub.address());
     let mail = close.replace("PUT", "POST").replace("accounts/1/close", "mails/sorry");
@@ -66,7 +66,7 @@ fn cancel_during_an_effect_rolls_it_back() {
     env.run(&format!("run cancel {run} --reason oops")).expect(0).prints("a step is running");
     env.run(&format!("run rollback {run}"))
         .expect(1)
-        .prints("is held by worker-")
+        .prints("holds a lease on the current step")
         .prints("help: `run pause` the run");
     let waits = env.show(&run)["waiting"].clone();
     assert!(waits["reason"].as_str().unwrap().contains("cancel the run"), "{waits}");
@@ -118,7 +118,7 @@ fn rollback_down_to_a_step_keeps_earlier_effects() {
     ));
     let allowed = format!("--allow-host {address}");
     env.work(&allowed);
-    env.run(&format!("run rollback {run} --step four")).expect(1).prints("a step of the workflow");
+    env.run(&format!("run rollback {run} --step four")).expect(1).prints("the ID of a step of the workflow");
     env.run(&format!("run rollback {run} --step two")).expect(0).prints("starting with step three");
     env.work(&allowed);
 

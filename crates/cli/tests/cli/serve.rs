@@ -60,10 +60,11 @@ impl Server {
         Self::spawn(env, env.command(&line))
     }
 
-    /// A server that may open this many files.
+    /// A server with a metrics port that may open this many files.
     fn start_limited(env: &TestEnv, descriptors: u32) -> Self {
         env.write("countersign.yaml", CONFIG);
-        let serve = env.command("serve --config countersign.yaml --listen 127.0.0.1:0 --json");
+        let ports = "--listen 127.0.0.1:0 --metrics 127.0.0.1:0";
+        let serve = env.command(&format!("serve --config countersign.yaml {ports} --json"));
         let mut shell = with_program(&serve, "sh");
         shell.arg("-c").arg(format!("ulimit -n {descriptors}; exec \"$0\" \"$@\""));
         shell.arg(serve.get_program()).args(serve.get_args());
@@ -87,13 +88,10 @@ impl Server {
     }
 
     fn open(&self, request: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(self.address()).unwrap();
-        stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        stream
+        open_at(self.address(), request)
     }
 
-    fn ask(&self, head: &str, body: &str) -> String {
+    fn send_request(&self, head: &str, body: &str) -> String {
         let host = self.address();
         let (length, first) = (body.len(), head.trim_end());
         let head =
@@ -102,17 +100,18 @@ impl Server {
     }
 
     fn get(&self, path: &str, header: &str) -> String {
-        self.ask(&format!("GET {path} HTTP/1.1\r\n{header}"), "")
+        self.send_request(&format!("GET {path} HTTP/1.1\r\n{header}"), "")
+    }
+
+    fn metrics_address(&self) -> &str {
+        let url = self.info["metrics"].as_str().unwrap();
+        url.trim_start_matches("http://").trim_end_matches("/metrics")
     }
 
     /// The response of the metrics endpoint.
     fn metrics(&self) -> String {
-        let at = self.info["metrics"].as_str().unwrap().trim_start_matches("http://");
-        let host = at.trim_end_matches("/metrics");
-        let mut stream = TcpStream::connect(host).unwrap();
-        let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        all(stream)
+        let host = self.metrics_address();
+        all(open_at(host, &format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")))
     }
 
     fn signal(&self) {
@@ -163,6 +162,14 @@ fn with_program(command: &Command, program: &str) -> Command {
     other
 }
 
+/// Sends `request`, which may be incomplete.
+fn open_at(address: &str, request: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
 fn all(mut stream: TcpStream) -> String {
     let mut reply = String::new();
     stream.read_to_string(&mut reply).unwrap();
@@ -184,13 +191,13 @@ fn deliver(server: &Server, secret: &str, body: &str) -> String {
         "POST /webhook/webhook/acme HTTP/1.1\r\nContent-Type: application/json\r\n\
          X-Countersign-Timestamp: {secs}\r\nX-Countersign-Signature: {signature}"
     );
-    server.ask(&head, body)
+    server.send_request(&head, body)
 }
 
 /// Logs in with `key`; returns the response.
 fn log_in(server: &Server, key: &str) -> String {
     let head = "POST /login HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded";
-    server.ask(head, &format!("key={key}&next=/runs"))
+    server.send_request(head, &format!("key={key}&next=/runs"))
 }
 
 fn cookie(answer: &str) -> &str {
@@ -242,7 +249,7 @@ fn unsigned_slack_requests_get_one_response() {
     let server = Server::start(&TestEnv::new(), "");
     let replies: Vec<String> = ["interactions/acme", "commands/acme", "interactions/umbrella", "commands/.."]
         .into_iter()
-        .map(|path| server.ask(&format!("POST /slack/{path} HTTP/1.1"), "payload={}"))
+        .map(|path| server.send_request(&format!("POST /slack/{path} HTTP/1.1"), "payload={}"))
         .collect();
     let body = |reply: &str| reply.split_once("\r\n\r\n").unwrap().1.to_owned();
     for reply in &replies {
@@ -274,7 +281,7 @@ fn dry_run_judges_hosts_as_the_worker_does() {
     );
     for (options, fails) in [("", true), ("--allow-host 127.0.0.1:8080", false)] {
         let server = Server::start(&env, options);
-        let reply = server.ask(&head, request);
+        let reply = server.send_request(&head, request);
         assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
         assert_eq!(reply.contains("an operator can allow this host"), fails, "{reply}");
     }
@@ -311,7 +318,7 @@ fn session_survives_a_restart_with_its_secret() {
 }
 
 /// An incomplete login request; the server waits for the key.
-fn under_way(server: &Server, key_bytes: usize) -> TcpStream {
+fn start_incomplete_login(server: &Server, key_bytes: usize) -> TcpStream {
     let mut stream = server.open(&format!(
         "POST /login HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-www-form-urlencoded\r\n\
          Content-Length: {}\r\nExpect: 100-continue\r\n\r\n",
@@ -330,7 +337,7 @@ fn open_request_finishes_during_drain() {
     let env = TestEnv::new();
     let key = key(&env);
     let server = Server::start(&env, "--drain 60s");
-    let mut under_way = under_way(&server, key.len());
+    let mut under_way = start_incomplete_login(&server, key.len());
     // A live stream does not end by itself and does not block the shutdown.
     let mut listening = BufReader::new(server.open(&format!(
         "GET /api/v1/stream HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {key}\r\nAccept: text/event-stream\r\n\r\n",
@@ -349,7 +356,7 @@ fn open_request_finishes_during_drain() {
 }
 
 #[test]
-fn half_requests_do_not_stop_a_server() {
+fn slowloris_half_requests() {
     let env = TestEnv::new();
     let key = key(&env);
     let halves = [
@@ -369,10 +376,26 @@ fn half_requests_do_not_stop_a_server() {
 }
 
 #[test]
+fn half_requests_to_the_metrics_port_do_not_stop_a_server() {
+    let env = TestEnv::new();
+    let key = key(&env);
+    let server = Server::start_limited(&env, 256);
+    let half = "GET /metrics HTTP/1.1\r\nHost: a\r\n";
+    let _open: Vec<TcpStream> = (0..300).map(|_| open_at(server.metrics_address(), half)).collect();
+    let _open_here: Vec<TcpStream> = (0..300).map(|_| server.open(half)).collect();
+    let runs = server.get("/api/v1/runs", &format!("Authorization: Bearer {key}"));
+    assert!(runs.starts_with("HTTP/1.1 200"), "{runs}");
+    let metrics = server.metrics();
+    assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");
+    let log = std::fs::read_to_string(env.path("server.log")).unwrap();
+    assert_eq!(log.matches("connections_exhausted").count(), 2, "each port has a limit of its own: {log}");
+}
+
+#[test]
 fn drain_timeout_cuts_off_requests() {
     let env = TestEnv::new();
     let server = Server::start(&env, "--drain 50ms");
-    let _under_way = under_way(&server, 10);
+    let _under_way = start_incomplete_login(&server, 10);
     server.signal();
     assert_eq!(server.exit_code(), Some(1));
     let log = std::fs::read_to_string(env.path("server.log")).unwrap();

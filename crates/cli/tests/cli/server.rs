@@ -295,7 +295,7 @@ fn roles_and_tenants_are_enforced() {
 #[test]
 fn tenant_commands_work_through_a_server() {
     let (env, _server) = acme();
-    env.write("acme.yaml", "people: {grace: {}}\ngroups: {db: [grace]}\n");
+    env.write("acme.yaml", "people: {ada: {}, grace: {}}\ngroups: {db: [grace]}\n");
     env.run("tenant set acme.yaml --profile ada").expect(0).prints("group db added: grace");
     env.run("tenant set acme.yaml --profile ada").expect(0).prints("nothing changed");
     env.run("tenant show --profile eve").expect(0).prints("tenant    acme").prints("db");
@@ -419,8 +419,8 @@ async fn start_many(env: &TestEnv, count: usize) {
     }
 }
 
-/// Prints what the run waits for, and works, on the store itself.
-fn go_on(env: &TestEnv, run: &str) {
+/// Sends the event that the run waits for and runs a worker, both on the store itself.
+fn signal_and_work(env: &TestEnv, run: &str) {
     let on = "--store server.db --tenant acme";
     env.run(&format!("run signal {run} change.approved {on}")).expect(0);
     env.run("worker --store server.db --until-idle").expect(0);
@@ -438,7 +438,7 @@ fn run_watch_uses_the_stream() {
     let run = started(&env);
     let mut follower = Follower::of(&env, &run, "eve");
     follower.wait_for("wait_opened");
-    go_on(&env, &run);
+    signal_and_work(&env, &run);
     follower.wait_for("approval_requested");
     answer(&env, &run);
     let (events, code) = follower.finish();
@@ -454,7 +454,7 @@ fn run_watch_survives_a_server_restart() {
     follower.wait_for("wait_opened");
     let address = server.url.trim_start_matches("http://").to_owned();
     drop(server);
-    go_on(&env, &run);
+    signal_and_work(&env, &run);
     let server = Server::at(&env, &address, true);
     follower.wait_for("approval_requested");
     server.wait_for_request("/stream?last_event_id=");
@@ -476,7 +476,7 @@ fn run_watch_polls_without_streams() {
     let run = started(&env);
     let mut follower = Follower::of(&env, &run, "ada");
     follower.wait_for("wait_opened");
-    go_on(&env, &run);
+    signal_and_work(&env, &run);
     follower.wait_for("approval_requested");
     answer(&env, &run);
     let (events, code) = follower.finish();

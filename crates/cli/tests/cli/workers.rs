@@ -22,7 +22,7 @@ fn wait_for_worker(env: &TestEnv, condition: impl Fn(&Value) -> bool) -> Value {
     panic!("no such worker is registered");
 }
 
-fn the_worker(env: &TestEnv) -> Value {
+fn worker_info(env: &TestEnv) -> Value {
     wait_for_worker(env, |_| true)
 }
 
@@ -33,7 +33,7 @@ fn drained_worker_finishes_its_step_and_stops() {
     let run = env.start(&slow_then_quick(&stub.address()));
     let worker = env.worker(&format!("--allow-host {}", stub.address()));
     stub.wait_for_requests(1);
-    let name = the_worker(&env)["worker"].as_str().unwrap().to_owned();
+    let name = worker_info(&env)["worker"].as_str().unwrap().to_owned();
     env.run("worker list").expect(0).prints(&name).prints("LAST HEARTBEAT");
 
     env.run(&format!("worker drain {name}")).expect(2).prints("--reason");
@@ -57,7 +57,7 @@ fn drained_worker_finishes_its_step_and_stops() {
         (&"succeeded".into(), &"ready".into())
     );
     assert_eq!(
-        (&the_worker(&env)["status"], &the_worker(&env)["drained"]),
+        (&worker_info(&env)["status"], &worker_info(&env)["drained"]),
         (&"stopped".into(), &true.into())
     );
     env.run("worker list").expect(0).prints("no workers");
@@ -68,8 +68,41 @@ fn drained_worker_finishes_its_step_and_stops() {
 fn stopped_worker_is_listed_as_stopped() {
     let env = TestEnv::new();
     let worker = env.worker("");
-    assert_eq!(the_worker(&env)["status"], "idle");
+    assert_eq!(worker_info(&env)["status"], "idle");
     worker.signal(Signal::TERM);
     assert_eq!(worker.exit_code(), Some(0));
-    assert_eq!(the_worker(&env)["status"], "stopped");
+    assert_eq!(worker_info(&env)["status"], "stopped");
+}
+
+#[test]
+fn changes_for_all_tenants_have_an_audit_log() {
+    let env = TestEnv::new();
+    env.start(
+        "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}",
+    );
+    let _worker = env.worker("");
+    let name = worker_info(&env)["worker"].as_str().unwrap().to_owned();
+    env.run(&format!("worker drain {name} --reason release --no-wait --as ada")).expect(0);
+    env.run("queue redrive --limit 7 --as bob").expect(0);
+    env.run("dispatch stop --all --reason storm --as cyn").expect(0);
+    let changes = |store: &str| {
+        let log = env.run(&format!("{store}audit --all --json")).expect(0).json();
+        let changes = log["changes"].as_array().unwrap().iter();
+        let texts = changes.map(|change| format!("{}: {}", change["by"], change["text"]).replace('"', ""));
+        texts.collect::<Vec<_>>()
+    };
+    let expected = [
+        "cyn: stopped dispatch: storm".to_owned(),
+        "bob: redrove up to 7 dead-letter messages".to_owned(),
+        format!("ada: asked {name} to drain: release"),
+    ];
+    assert_eq!(changes(""), expected);
+    env.run("audit --all").expect(0).prints("stopped dispatch: storm");
+    let own = env.run("audit --json").expect(0).json();
+    assert!(own["changes"].as_array().unwrap().iter().all(|change| change["by"] != "cyn"), "{own}");
+
+    env.run("store backup copy.db").expect(0);
+    env.run("--store restored.db store restore copy.db --as dan").expect(0);
+    assert_eq!(changes("--store restored.db ")[0], "dan: restored the store from copy.db");
+    assert_eq!(changes(""), expected, "the original has no such entry");
 }

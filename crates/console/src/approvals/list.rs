@@ -39,7 +39,7 @@ pub(crate) async fn list<S: Store>(
         @else if page.approvals.is_empty() { p.soft { "No pending approvals." } }
         @else { (table(&page.approvals, user.handle.now())) }
         @if let Some(next) = &page.next {
-            p.pages { a href={ "/approvals?after=" (list.seal(next)) } rel="next" { "Newer approvals" } }
+            p.pages { a href={ "/approvals?after=" (list.encode_cursor(next)) } rel="next" { "Newer approvals" } }
         }
     };
     let page = Page {

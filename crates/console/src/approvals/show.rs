@@ -52,7 +52,7 @@ pub(crate) async fn answer<S: Store>(
         Ok(reply) => reply,
         Err(problem) => return render(&user, &approval, Some(&problem)).await,
     };
-    match user.handle.answer(reply).await {
+    match user.handle.record_vote(reply).await {
         Ok(_) => Ok(Redirect::to(&format!("/approvals/{id}")).into_response()),
         Err(EngineError::Refused(refusal)) => {
             let current = user.handle.approval(&id).await?;
@@ -67,8 +67,9 @@ fn not_found() -> PageError {
 }
 
 fn reply<S>(user: &SessionUser<S>, approval: &Approval, form: &DecisionForm) -> Result<VoteInput, ApiError> {
-    let subject: Digest =
-        form.subject.parse().map_err(|_| ApiError::bad_request("the form has no valid subject hash"))?;
+    let subject: Digest = form.subject.parse().map_err(|_| {
+        ApiError::bad_request("the form has no valid subject hash").remedy("reload the page and decide again")
+    })?;
     let approve = match form.answer.as_str() {
         "approve" => true,
         "reject" => false,

@@ -1,13 +1,15 @@
 //! The actions on a run: cancel, pause, resume, roll back.
 
+use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
-use domain::{Live, Role, RunId, RunStatus, StepSeq};
+use domain::{Role, RunId, RunStatus, StepSeq, StepState};
 use engine::{EngineError, RunView};
 use maud::{Markup, html};
 use serde::Deserialize;
 use store::Store;
 
 use super::show::render;
+use crate::Shared;
 use crate::extract::{PathParams, SessionUser};
 use crate::form::SessionForm;
 use crate::layout::token;
@@ -51,7 +53,7 @@ impl RunAction {
                 "The run ends. A running step finishes first, and its effect is rolled back if the step declares a rollback. Earlier effects remain."
             }
             Self::Pause => "The run pauses after the current step, until it is resumed.",
-            Self::Resume if view.record.live.open().is_some() => {
+            Self::Resume if view.record.step_state.open().is_some() => {
                 "The step is attempted again. If its effect already happened, it happens twice."
             }
             Self::Resume => "The run continues with the current step.",
@@ -71,8 +73,8 @@ impl RunAction {
             Self::Pause => !paused && record.pause.is_none(),
             Self::Resume => paused,
             Self::RollBack => {
-                !record.is_undoing()
-                    && !matches!(record.live, Live::Running(_))
+                !record.is_rolling_back()
+                    && !matches!(record.step_state, StepState::Running(_))
                     && has_something_to_undo(view)
             }
         }
@@ -92,6 +94,7 @@ pub(crate) struct ReasonForm {
 }
 
 pub(crate) async fn act<S: Store>(
+    State(console): State<Shared<S>>,
     PathParams((run, action)): PathParams<(String, String)>,
     SessionForm { mut user, form }: SessionForm<S, ReasonForm>,
 ) -> Result<Response, PageError> {
@@ -107,7 +110,7 @@ pub(crate) async fn act<S: Store>(
         Err(EngineError::Refused(refusal)) => {
             // Live updates fetch the page, not the address of the form.
             user.address = format!("/runs/{run}");
-            render(user, &run, Some(refusal.into())).await
+            render(user, &console, &run, Some(refusal.into())).await
         }
         Err(error) => Err(error.into()),
     }

@@ -17,7 +17,7 @@ use views::time_arg::TimeArg;
 
 use crate::Shared;
 use crate::extract::SessionUser;
-use crate::layout::{self, MenuItem, Page, Stream, encoded};
+use crate::layout::{self, MenuItem, Page, Stream, query_encoded};
 use crate::page_error::{PageError, notice};
 use crate::paging;
 use crate::text::{InlineText, optional_duration, relative_time, status};
@@ -84,11 +84,11 @@ impl RunsQuery {
             ("since", &self.since),
             ("until", &self.until),
         ];
-        filters.map(|(name, value)| format!("{name}={}", encoded(value))).join("&")
+        filters.map(|(name, value)| format!("{name}={}", query_encoded(value))).join("&")
     }
 
     fn next(&self, list: &List<'_>, cursor: &Cursor) -> String {
-        format!("/runs?{}&before={}", self.filters(), list.seal(cursor))
+        format!("/runs?{}&before={}", self.filters(), list.encode_cursor(cursor))
     }
 }
 

@@ -1,11 +1,12 @@
 //! The tables of a run: steps, approvals, verdicts, receipts, costs, events.
 
+use domain::money::money;
 use domain::receipt::ReceiptState;
 use domain::view::step_status;
 use domain::{Event, EventBody, ModelUsage, Receipt, RunId, StepSeq, Verdict};
 use maud::{Markup, html};
 use views::verdict::ruling;
-use views::{RunSnapshot, counted, event_line, money, tool};
+use views::{RunSnapshot, counted, event_line, tool};
 
 use crate::text::{InlineText, approval_status, relative_time, step_status as badge};
 
@@ -164,14 +165,14 @@ pub(super) fn costs(snapshot: &RunSnapshot) -> Markup {
             tbody { @for record in &paid { tr {
                 td data-label="Step" { @if let Some(step) = plan.step(record.seq) { (step.id) } @if record.undo { " (rollback)" } }
                 td.number data-label="Cost" { (money(record.microusd)) }
-                td data-label="Usage" { @if let Some(usage) = record.usage { (used(usage)) } }
+                td data-label="Usage" { @if let Some(usage) = record.usage { (usage_markup(usage)) } }
             } } }
         }
     };
     section("costs", "Cost", paid.is_empty(), &table)
 }
 
-fn used(usage: &ModelUsage) -> Markup {
+fn usage_markup(usage: &ModelUsage) -> Markup {
     let ModelUsage { provider, model, input_tokens, output_tokens } = usage;
     html! { (InlineText(model)) " of " (InlineText(provider)) ": " (input_tokens) " tokens in, " (output_tokens) " out" }
 }

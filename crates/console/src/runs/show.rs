@@ -1,46 +1,58 @@
 //! One run: its status, timeline, approvals and effects.
 
 use api::ApiError;
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Response};
+use domain::money::money;
 use domain::{Event, EventBody, IdempotencyKey, Receipt, RunId};
 use engine::EngineError;
 use maud::{Markup, html};
 use store::Store;
 use views::hint::Hints;
 use views::time::{duration, timestamp};
-use views::{RunSnapshot, canceled, money, waiting};
+use views::{RunSnapshot, canceled, waiting};
 
 use super::act::buttons;
 use super::sections;
 use super::timeline;
 use crate::extract::{PathParams, SessionUser};
-use crate::layout::{self, MenuItem, Page, Stream, encoded, facts};
+use crate::layout::{self, MenuItem, Page, Stream, facts, query_encoded};
 use crate::page_error::{PageError, notice};
 use crate::text::{InlineText, relative_time, status};
+use crate::{Console, Shared};
 
 pub(crate) async fn show<S: Store>(
     user: SessionUser<S>,
+    State(console): State<Shared<S>>,
     PathParams(run): PathParams<String>,
 ) -> Result<Response, PageError> {
     let run = RunId::new(&run).map_err(|_| PageError::not_found("run"))?;
-    render(user, &run, None).await
+    render(user, &console, &run, None).await
 }
 
 /// The page of a run, with the error of the last action.
 pub(super) async fn render<S: Store>(
     user: SessionUser<S>,
+    console: &Console<S>,
     run: &RunId,
     refused: Option<ApiError>,
 ) -> Result<Response, PageError> {
-    let snapshot = RunSnapshot::load_compared(&user.handle, run, Hints::plain(), None).await?;
+    let snapshot =
+        RunSnapshot::load_compared(&user.handle, run, Hints::plain(), console.key.as_ref()).await?;
     let receipts = receipts(&user, &snapshot).await?;
     let record = &snapshot.view.record;
     let live = html! {
         @if let Some(what) = snapshot.altered() {
             div.notice role="alert" {
-                p { strong { "The run was altered after sealing: " (what) " differs from the signed bundle." } }
+                p { strong { "The run was changed after its evidence was signed: " (what) " differs from the signed bundle." } }
                 p { "The bundle on the evidence page is the record of the run." }
+            }
+        }
+        @if snapshot.has_other_signer() {
+            div.notice role="alert" {
+                p { strong { "The bundle of the run names another key than the configured one." } }
+                p { "If that key was replaced, verify the bundle with the old key." }
             }
         }
         (summary(&snapshot))
@@ -126,7 +138,7 @@ fn summary(snapshot: &RunSnapshot) -> Markup {
         );
     }
     if let Some(about) = &record.trigger.record {
-        let runs = format!("/runs?record={}", encoded(about.as_str()));
+        let runs = format!("/runs?record={}", query_encoded(about.as_str()));
         rows.push(("Record", html! { a href=(runs) { (about) } }));
     }
     facts(&rows)

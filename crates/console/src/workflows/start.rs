@@ -53,19 +53,19 @@ pub(super) enum StartReply {
 pub(super) struct QueuedRun {
     run: RunId,
     /// The run before it.
-    holder: RunId,
+    blocker: RunId,
     /// Whether that run has started; otherwise it is queued, too.
-    holder_started: bool,
+    blocker_started: bool,
 }
 
 impl QueuedRun {
-    async fn behind<S: Store>(user: &SessionUser<S>, run: RunId, holder: RunId) -> Result<Self, ApiError> {
-        let holder_started = match user.handle.record(&holder).await {
+    async fn load<S: Store>(user: &SessionUser<S>, run: RunId, blocker: RunId) -> Result<Self, ApiError> {
+        let blocker_started = match user.handle.record(&blocker).await {
             Ok(_) => true,
             Err(EngineError::NoRun { .. } | EngineError::NotStarted { .. }) => false,
             Err(error) => return Err(error.into()),
         };
-        Ok(Self { run, holder, holder_started })
+        Ok(Self { run, blocker, blocker_started })
     }
 
     fn notice(&self) -> Markup {
@@ -74,8 +74,8 @@ impl QueuedRun {
                 p { strong { "Run " code { (self.run) } " is queued." } }
                 p {
                     "It starts when "
-                    @if self.holder_started { a href={ "/runs/" (self.holder) } { "run " code { (self.holder) } } }
-                    @else { "run " code { (self.holder) } ", which is queued, too," }
+                    @if self.blocker_started { a href={ "/runs/" (self.blocker) } { "run " code { (self.blocker) } } }
+                    @else { "run " code { (self.blocker) } ", which is queued, too," }
                     " ends: both have the same concurrency key. Until then the run has no page."
                 }
             }
@@ -99,10 +99,10 @@ pub(super) async fn start<S: Store>(
     let start = user.handle.start(&workflow.applied.workflow, key, TRIGGER, record, input);
     let StartResult { run, outcome, .. } = start.await?;
     match outcome {
-        StartOutcome::WaitsFor(holder) => {
-            QueuedRun::behind(user, run.run, holder.run).await.map(StartReply::Queued)
+        StartOutcome::WaitsFor(blocker) => {
+            QueuedRun::load(user, run.run, blocker.run).await.map(StartReply::Queued)
         }
-        StartOutcome::Own | StartOutcome::Joined => Ok(StartReply::Run(run.run)),
+        StartOutcome::OwnRun | StartOutcome::Joined => Ok(StartReply::Run(run.run)),
     }
 }
 

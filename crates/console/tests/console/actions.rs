@@ -311,7 +311,7 @@ async fn start_dispatch_notifies_many_runs_in_several_forms() {
 
     let mut page = env.send("/health/start", &adam, &[token]).await;
     assert_eq!(page.status, StatusCode::OK, "{}", page.body);
-    assert!(page.body.contains("woken so far") && !is_stopped(&env).await, "{}", page.body);
+    assert!(page.body.contains("continued so far") && !is_stopped(&env).await, "{}", page.body);
     let made_up = env.send("/health/start", &adam, &[token, ("rest", "made-up")]).await;
     assert_eq!(made_up.status, StatusCode::BAD_REQUEST);
     assert!(made_up.body.contains("role=\"alert\""), "{}", made_up.body);

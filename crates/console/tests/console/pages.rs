@@ -15,7 +15,7 @@ async fn finish(env: &TestEnv, run: &RunKey) {
     for _ in 0..2 {
         let approval = env.approval(run).await;
         let reply = testkit::vote(&approval, "grace");
-        Box::pin(env.engine.governance().answer(&run.tenant, reply)).await.unwrap();
+        Box::pin(env.engine.governance().record_vote(&run.tenant, reply)).await.unwrap();
         env.advance(run).await;
     }
     env.engine.operations().build_evidence(run).await.unwrap();
@@ -122,7 +122,7 @@ fn next_page(body: &str) -> String {
 }
 
 #[tokio::test]
-async fn page_links_are_sealed_to_their_list() {
+async fn page_links_are_bound_to_their_list() {
     let env = TestEnv::new();
     for n in 0..52 {
         env.run_of(PLAIN, "acme", json!({ "n": n })).await;
@@ -133,7 +133,7 @@ async fn page_links_are_sealed_to_their_list() {
     let text = |next: &str| next.rsplit_once('=').unwrap().1.to_owned();
     for next in [&runs, &approvals] {
         assert_eq!(env.get(next, &vera).await.status, StatusCode::OK, "{next}");
-        assert!(text(next).len() > 40, "the link is not sealed: {next}");
+        assert!(text(next).len() > 40, "the link is not encrypted: {next}");
     }
     let mallory = env.log_in("umbrella", "mallory", &[Role::Viewer]).await;
     for (who, address) in [

@@ -84,12 +84,12 @@ fn line(timeline: &Timeline, row: &TimelineRow, (name, cells): (usize, usize), s
     let step: String = row.step.chars().take(name).collect();
     let took = if row.segments.is_empty() { String::new() } else { duration(row.length()) };
     let edge = style.edge();
-    let bars: String = drawn(timeline, row, cells, style).into_iter().collect();
+    let bars: String = draw_cells(timeline, row, cells, style).into_iter().collect();
     format!("{step:<name$} {edge}{bars}{edge} {took}").trim_end().to_owned() + "\n"
 }
 
-fn drawn(timeline: &Timeline, row: &TimelineRow, cells: usize, style: ChartStyle) -> Vec<char> {
-    let mut drawn = vec![' '; cells];
+fn draw_cells(timeline: &Timeline, row: &TimelineRow, cells: usize, style: ChartStyle) -> Vec<char> {
+    let mut chars = vec![' '; cells];
     let whole = u32::try_from(cells).unwrap_or(u32::MAX);
     let last = cells.saturating_sub(1);
     let cell = |at| (timeline.position(at, whole) as usize).min(last);
@@ -100,16 +100,16 @@ fn drawn(timeline: &Timeline, row: &TimelineRow, cells: usize, style: ChartStyle
             // Even a short segment takes one cell.
             let until =
                 (timeline.position(segment.until, whole) as usize).clamp(from + 1, cells.max(from + 1));
-            drawn[from..until].fill(style.segment(segment));
+            chars[from..until].fill(style.segment(segment));
         }
     }
     if row.segments.iter().any(|segment| segment.open) {
-        drawn[last] = style.open();
+        chars[last] = style.open();
     }
     for mark in &row.marks {
-        drawn[cell(mark.at)] = style.mark(mark.kind);
+        chars[cell(mark.at)] = style.mark(mark.kind);
     }
-    drawn
+    chars
 }
 
 /// The meaning of the characters in the chart.

@@ -11,11 +11,11 @@ mod read;
 mod tests;
 
 use domain::plan::Plan;
-use domain::{ChainFault, Event, Live, Millis, StepSeq, Timestamp};
+use domain::{ChainFault, Event, Millis, StepSeq, StepState, Timestamp};
 use serde::Serialize;
 
 use crate::RunSnapshot;
-use crate::text::{numbered, tool};
+use crate::text::{numbered_steps, tool};
 
 pub use chart::{ChartStyle, chart};
 pub use json::timeline_json;
@@ -119,8 +119,8 @@ impl Timeline {
     pub fn from_snapshot(snapshot: &RunSnapshot) -> Result<Self, &ChainFault> {
         let events = snapshot.view.events.as_ref()?;
         let record = &snapshot.view.record;
-        let held = match &record.live {
-            Live::Running(lease) => Some((lease.owner.to_string(), lease.since)),
+        let held = match &record.step_state {
+            StepState::Running(lease) => Some((lease.owner.to_string(), lease.since)),
             _ => None,
         };
         let now = LiveStep { at: snapshot.now, seq: record.at, held };
@@ -187,5 +187,7 @@ impl MarkKind {
 }
 
 fn rows(plan: &Plan) -> Vec<TimelineRow> {
-    numbered(plan).map(|(seq, step)| TimelineRow::new(seq, step.id.as_str(), tool(&step.work))).collect()
+    numbered_steps(plan)
+        .map(|(seq, step)| TimelineRow::new(seq, step.id.as_str(), tool(&step.work)))
+        .collect()
 }

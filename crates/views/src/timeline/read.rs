@@ -13,7 +13,7 @@ pub(super) fn read(rows: Vec<TimelineRow>, events: &[Event], now: &LiveStep) -> 
     let mut reader =
         Reader { rows, activity: Activity::Queued, since: from, due: None, undo: false, finished: false };
     for event in events {
-        reader.take(event);
+        reader.read_event(event);
     }
     if !reader.finished {
         reader.add_open(now);
@@ -34,7 +34,7 @@ struct Reader {
 }
 
 /// The end of the current activity.
-struct End<'a> {
+struct ActivityEnd<'a> {
     seq: StepSeq,
     at: Timestamp,
     worker: Option<&'a str>,
@@ -43,17 +43,17 @@ struct End<'a> {
 }
 
 impl Reader {
-    fn take(&mut self, event: &Event) {
+    fn read_event(&mut self, event: &Event) {
         // Clocks of workers may differ; the order of the chain is authoritative.
         let at = event.at.max(self.since);
         self.mark(event, at);
-        let Some(next) = after(event) else { return };
+        let Some(next) = next_activity(event) else { return };
         self.undo = event.undo;
-        let (start, worker) = self.work(event);
+        let (start, worker) = self.finished_work(event);
         if let Some(start) = start {
             self.start_work(event.seq, start.clamp(self.since, at));
         }
-        self.end(&End { seq: event.seq, at, worker, open: false, failed: is_failed_attempt(event) });
+        self.end(&ActivityEnd { seq: event.seq, at, worker, open: false, failed: is_failed_attempt(event) });
         self.activity = next;
         self.due = match event.body {
             EventBody::AttemptFailed { not_before, .. } => Some(not_before),
@@ -70,11 +70,11 @@ impl Reader {
             self.start_work(now.seq, (*start).clamp(self.since, at));
         }
         let worker = now.held.as_ref().map(|(worker, _)| worker.as_str());
-        self.end(&End { seq: now.seq, at, worker, open: true, failed: false });
+        self.end(&ActivityEnd { seq: now.seq, at, worker, open: true, failed: false });
     }
 
     /// The start of the work that `event` ends, and its worker.
-    fn work<'a>(&self, event: &'a Event) -> (Option<Timestamp>, Option<&'a str>) {
+    fn finished_work<'a>(&self, event: &'a Event) -> (Option<Timestamp>, Option<&'a str>) {
         let estimated = self.due.unwrap_or(self.since);
         match &event.body {
             EventBody::StepSucceeded { attempt: Some(attempt), .. }
@@ -94,13 +94,13 @@ impl Reader {
     /// Starts work, unless work or another wait is in progress.
     fn start_work(&mut self, seq: StepSeq, at: Timestamp) {
         if matches!(self.activity, Activity::Queued | Activity::BackingOff) {
-            self.end(&End { seq, at, worker: None, open: false, failed: false });
+            self.end(&ActivityEnd { seq, at, worker: None, open: false, failed: false });
             self.activity = Activity::Working;
         }
     }
 
     /// Ends the current activity. An activity without duration adds no segment.
-    fn end(&mut self, end: &End<'_>) {
+    fn end(&mut self, end: &ActivityEnd<'_>) {
         let segment = Segment {
             activity: self.activity,
             undo: self.undo,
@@ -154,7 +154,7 @@ fn is_failed_attempt(event: &Event) -> bool {
 }
 
 /// The activity after `event`; none if the event does not change it.
-fn after(event: &Event) -> Option<Activity> {
+fn next_activity(event: &Event) -> Option<Activity> {
     if event.run.is_some_and(|run| run.to == RunStatus::Paused) {
         return Some(Activity::Paused);
     }

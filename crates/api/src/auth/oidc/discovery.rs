@@ -13,7 +13,7 @@ use super::http::{ProviderClient, ProviderError};
 const WELL_KNOWN: &str = ".well-known/openid-configuration";
 
 /// The document rarely changes.
-const LASTS: Millis = Millis::mins(15);
+const DOCUMENT_TTL: Millis = Millis::mins(15);
 
 /// The delay before another request after a failure. It is short, because users wait for the login page.
 const RETRY_AFTER: Millis = Millis::secs(5);
@@ -88,12 +88,12 @@ impl Discovery {
     pub(super) async fn document(&self, now: Timestamp) -> Result<Arc<Document>, ProviderError> {
         let mut cached = self.cached.lock().await;
         if let Some((document, at)) = &cached.document
-            && now < *at + LASTS
+            && now < *at + DOCUMENT_TTL
         {
             return Ok(Arc::clone(document));
         }
         let fetched = match cached.failed_at.filter(|at| now < *at + RETRY_AFTER) {
-            Some(_) => Err(ProviderError::Lately),
+            Some(_) => Err(ProviderError::RecentlyFailed),
             None => self.fetch().await,
         };
         match (fetched, &cached.document) {
@@ -104,7 +104,7 @@ impl Discovery {
             }
             (Err(error), old) => {
                 let old = old.as_ref().map(|(document, _)| Arc::clone(document));
-                if !matches!(error, ProviderError::Lately) {
+                if !matches!(error, ProviderError::RecentlyFailed) {
                     cached.failed_at = Some(now);
                 }
                 old.ok_or(error)

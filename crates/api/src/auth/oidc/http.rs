@@ -25,7 +25,7 @@ pub(in crate::auth) enum ProviderError {
     #[error("{0}")]
     Invalid(&'static str),
     #[error("the previous request to the identity provider failed")]
-    Lately,
+    RecentlyFailed,
 }
 
 /// The HTTP client for the provider.
@@ -40,7 +40,7 @@ impl ProviderClient {
     /// Fetches the JSON document at `url`.
     pub(super) async fn get(&self, url: Url) -> Result<Value, ProviderError> {
         let reply = self.0.get(url).send().await?.error_for_status()?;
-        Ok(json::parse(&whole(reply).await?)?)
+        Ok(json::parse(&read_body(reply).await?)?)
     }
 
     /// Posts a form to `url`. `basic` is the `Authorization` header.
@@ -57,11 +57,11 @@ impl ProviderClient {
         }
         let reply = request.send().await?;
         let status = reply.status();
-        Ok((status, json::parse(&whole(reply).await?)?))
+        Ok((status, json::parse(&read_body(reply).await?)?))
     }
 }
 
-async fn whole(mut reply: reqwest::Response) -> Result<Vec<u8>, ProviderError> {
+async fn read_body(mut reply: reqwest::Response) -> Result<Vec<u8>, ProviderError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = reply.chunk().await? {
         bytes.extend_from_slice(&chunk);

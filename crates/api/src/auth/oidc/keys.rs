@@ -19,7 +19,7 @@ use super::http::{ProviderClient, ProviderError};
 const REFETCH_AFTER: Millis = Millis::secs(30);
 
 /// A key that the provider removed is accepted for at most this long, while the provider responds.
-const KEYS_LAST: Millis = Millis::mins(15);
+const KEYS_TTL: Millis = Millis::mins(15);
 
 pub(super) enum KeyLookup {
     Key(Arc<Jwk>),
@@ -89,7 +89,7 @@ impl KeySet {
     /// The cached key, and whether the cache is recent.
     fn cached(&self, id: &str, now: Timestamp) -> (Option<Arc<Jwk>>, bool) {
         let cached = self.cached.read();
-        let recent = cached.at.is_some_and(|at| now < at + KEYS_LAST);
+        let recent = cached.at.is_some_and(|at| now < at + KEYS_TTL);
         (cached.keys.get(id).cloned(), recent)
     }
 

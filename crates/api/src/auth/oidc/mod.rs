@@ -152,12 +152,12 @@ impl Oidc {
         let (signed, id) = self.header(token).ok_or_else(ApiError::unauthenticated)?;
         let key = match self.keys.find(&id, now).await {
             KeyLookup::Key(key) => key,
-            KeyLookup::Unknown => return Err(refused("the provider has no such key")),
+            KeyLookup::Unknown => return Err(reject_token("the provider has no such key")),
             KeyLookup::Unreachable => return Err(ApiError::cannot_check()),
         };
-        let claims = self.claims(token, signed, &key).map_err(refused)?;
-        let until = expiry(&claims, now).map_err(refused)?;
-        let caller = self.read(&claims).map_err(refused)?;
+        let claims = self.claims(token, signed, &key).map_err(reject_token)?;
+        let until = expiry(&claims, now).map_err(reject_token)?;
+        let caller = self.read(&claims).map_err(reject_token)?;
         Ok(VerifiedToken { caller, until, claims })
     }
 
@@ -218,18 +218,18 @@ impl Oidc {
         let person = match name.parse() {
             Ok(person) => person,
             // Users with this claim are named by the tenant's directory. One who is not is named by the credential.
-            Err(_) if self.settings.person_claim == "sub" => unnamed(&credential)?,
+            Err(_) if self.settings.person_claim == "sub" => fallback_person(&credential)?,
             Err(_) => return Err(NO_NAME),
         };
-        Ok(Caller { tenant, person, roles, credential })
+        Ok(Caller { tenant, person, roles, credential, unlisted: false })
     }
 }
 
-fn unnamed(credential: &str) -> Result<PersonId, &'static str> {
+fn fallback_person(credential: &str) -> Result<PersonId, &'static str> {
     credential.replace(':', "-").parse().map_err(|_| NO_NAME)
 }
 
-pub(super) fn refused(why: &'static str) -> ApiError {
+pub(super) fn reject_token(why: &'static str) -> ApiError {
     tracing::warn!(event = "token_rejected", reason = why, "token rejected");
     ApiError::unauthenticated()
 }

@@ -20,18 +20,19 @@ pub(super) async fn requester_approves(
 ) -> Result<Vec<Check>, CliError> {
     narrator.section("ada tries to approve her own run").await?;
     let before = env.systems.slack.answers().len();
-    press(env, card, "ada").await?;
+    press_approve(env, card, "ada").await?;
     let answers = || env.systems.slack.answers().get(before).cloned();
     let answer = worker.wait_for("a reply to ada", answers).await?;
-    narrator.say("Slack signs the click and delivers it over HTTP. Only ada sees the reply:")?;
+    narrator.paragraph("Slack signs the click and delivers it over HTTP. Only ada sees the reply:")?;
     narrator.quote(answer["text"].as_str().unwrap_or_default())?;
     let (status, votes) = approval_status(env, card).await?;
-    narrator.say("The requester of a run cannot approve it. The card does not change and stays open.")?;
+    narrator
+        .paragraph("The requester of a run cannot approve it. The card does not change and stays open.")?;
     Ok(vec![check("ada cannot approve her own run", &(status, votes), &(ApprovalStatus::Requested, 0))])
 }
 
 /// `person` presses Approve on `card`.
-pub(super) async fn press(env: &DemoEnv, card: &FakeMessage, person: &str) -> Result<(), CliError> {
+pub(super) async fn press_approve(env: &DemoEnv, card: &FakeMessage, person: &str) -> Result<(), CliError> {
     let user = PEOPLE.iter().find(|(name, _)| *name == person).map_or("", |(_, user)| *user);
     let at_secs = env.engine.now().0.div_euclid(1_000);
     let press = ButtonPress { place: &card.place(), action_id: APPROVE, user, team: TEAM, at_secs };

@@ -1,11 +1,11 @@
 //! The incident, the model's proposal and the approval request in Slack.
 
+use domain::money::money;
 use domain::{Approval, Ruling, RunKey, StepRecord, StepSeq, Subject, TenantId};
 use fakes::servicenow::INCIDENT;
 use fakes::slack::FakeMessage;
 use serde_json::{Value, json};
 use store::{BlobKind, Blobs as _};
-use views::money;
 
 use crate::demo::card;
 use crate::demo::env::{DemoEnv, WorkerProcess};
@@ -14,7 +14,7 @@ use crate::demo::verdict::{Check, check};
 use crate::dev::TRIAGE as WORKFLOW;
 use crate::error::CliError;
 
-use super::{card_of, incident, render};
+use super::{incident, render, wait_for_card};
 
 /// The step that calls the model.
 const TRIAGE: StepSeq = StepSeq(1);
@@ -26,17 +26,17 @@ pub(super) struct ApprovalRequest {
 
 pub(super) async fn start(env: &DemoEnv, narrator: &mut Narrator) -> Result<RunKey, CliError> {
     narrator.section("An incident is open").await?;
-    narrator.say(&format!(
+    narrator.paragraph(&format!(
         "ServiceNow has an unassigned incident. This ServiceNow is a fake at {}, but workers use it over HTTP with a \
          password, like the real one:",
         env.systems.servicenow.url()
     ))?;
-    narrator.show(&render(&incident(env)))?;
-    narrator.say("This workflow assigns it to the right team:")?;
-    narrator.show(WORKFLOW)?;
+    narrator.block(&render(&incident(env)))?;
+    narrator.paragraph("This workflow assigns it to the right team:")?;
+    narrator.block(WORKFLOW)?;
     let file = env.write("triage.yaml", WORKFLOW)?;
     let run = env.start(&file, "demo:incident", json!({ "incident": INCIDENT })).await?;
-    narrator.say(&format!("ada starts a run: {}.", run.run))?;
+    narrator.paragraph(&format!("ada starts a run: {}.", run.run))?;
     Ok(run)
 }
 
@@ -47,23 +47,23 @@ pub(super) async fn propose(
     run: &RunKey,
     worker: &WorkerProcess,
 ) -> Result<ApprovalRequest, CliError> {
-    let message = card_of(env, run, worker).await?;
-    let seen = env.load(run).await?;
+    let message = wait_for_card(env, run, worker).await?;
+    let snapshot = env.load(run).await?;
     narrator.section("A model proposes a change").await?;
-    narrator.say(&format!(
+    narrator.paragraph(&format!(
         "Worker A (process {}) executes the first two steps: it reads the incident and calls the model. The model \
          replies:",
         worker.pid()
     ))?;
-    let triage = seen.view.steps.iter().find(|step| step.seq == TRIAGE);
+    let triage = snapshot.view.steps.iter().find(|step| step.seq == TRIAGE);
     let triage = triage.ok_or_else(|| worker.failed("did not call the model"))?;
-    narrator.show(&model_reply(env, &seen.view.record.key.tenant, triage).await?)?;
+    narrator.block(&model_reply(env, &snapshot.view.record.key.tenant, triage).await?)?;
     narrator.section("Policy requires an approval").await?;
-    let approval = seen.approval().ok_or_else(|| worker.failed("requested no approval"))?;
-    narrator.say("The next step changes production. Policy is evaluated before the step executes:")?;
-    narrator.show(&ruling(approval))?;
-    narrator.say("The run waits and uses no worker. Slack shows this card to the approvers:")?;
-    narrator.show(&card::text(&message))?;
+    let approval = snapshot.approval().ok_or_else(|| worker.failed("requested no approval"))?;
+    narrator.paragraph("The next step changes production. Policy is evaluated before the step executes:")?;
+    narrator.block(&ruling(approval))?;
+    narrator.paragraph("The run waits and uses no worker. Slack shows this card to the approvers:")?;
+    narrator.block(&card::text(&message))?;
     let rules: Vec<&str> = reasons(approval).iter().map(|reason| reason.rule.as_str()).collect();
     let writes = env.systems.servicenow.writes(INCIDENT);
     let checks = vec![

@@ -27,23 +27,23 @@ pub(super) async fn verify_and_alter(
     run: &RunKey,
     worker: &WorkerProcess,
 ) -> Result<Vec<Check>, CliError> {
-    let bytes = bundle_of(env, run, worker).await?;
+    let bytes = wait_for_bundle(env, run, worker).await?;
     let key = keys::read_public_key(&keys::public_key_path(&env.context.store))?;
     let path = env.write(BUNDLE, &bytes)?;
     env.write(PUBLIC_KEY, key.to_text())?;
     narrator.section("The evidence verifies").await?;
-    narrator.say(&format!(
+    narrator.paragraph(&format!(
         "When the run ended, worker B built an evidence bundle: one signed file of {} bytes with the chain of events, \
          the verdict, the approval, the receipt and the cost. Verification needs this file and a public key, and \
          neither network nor store.",
         bytes.len()
     ))?;
-    narrator.show(&format!("countersign bundle verify {}", quoted(&path.to_string_lossy())))?;
+    narrator.block(&format!("countersign bundle verify {}", quoted(&path.to_string_lossy())))?;
     let verified = verify(&bytes, &key);
     narrator.quote(&result_line(&verified))?;
-    let (altered, at) = altered(&bytes);
+    let (altered, at) = alter_one_byte(&bytes);
     let refused = verify(&altered, &key);
-    narrator.say(&format!("The same file with one byte changed (byte {at}):"))?;
+    narrator.paragraph(&format!("The same file with one byte changed (byte {at}):"))?;
     narrator.quote(&result_line(&refused))?;
     Ok(vec![
         check("the evidence verifies", &verified.is_ok(), &true),
@@ -52,7 +52,7 @@ pub(super) async fn verify_and_alter(
 }
 
 /// Waits for the evidence of `run`.
-pub(super) async fn bundle_of(
+pub(super) async fn wait_for_bundle(
     env: &DemoEnv,
     run: &RunKey,
     worker: &WorkerProcess,
@@ -77,7 +77,7 @@ pub(super) fn result_line(verified: &Result<Verified, ::evidence::VerifyError>) 
 
 /// Changes one byte in the middle and returns its position. A letter becomes another letter, so that the file stays
 /// valid JSON and only the signature fails.
-fn altered(bytes: &[u8]) -> (Vec<u8>, usize) {
+fn alter_one_byte(bytes: &[u8]) -> (Vec<u8>, usize) {
     let middle = bytes.len() / 2;
     let letter = |(_, byte): &(usize, &u8)| byte.is_ascii_lowercase() && **byte != b'z';
     let at = bytes.iter().enumerate().skip(middle).find(letter).map_or(middle, |(at, _)| at);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn exactly_one_byte_is_changed() {
-        let (altered, at) = altered(b"AAAAbBBB");
+        let (altered, at) = alter_one_byte(b"AAAAbBBB");
         assert_eq!((altered.as_slice(), at), (&b"AAAAcBBB"[..], 4));
     }
 }

@@ -28,12 +28,12 @@ pub(super) async fn play(env: &DemoEnv, narrator: &mut Narrator) -> Result<Vec<C
     let before = incident(env);
     let run = ask::start(env, narrator).await?;
     let first = env.worker("worker-a")?;
-    let asked = ask::propose(env, narrator, &run, &first).await?;
-    let mut checks = asked.checks;
-    checks.extend(answer::requester_approves(env, narrator, &asked.card, &first).await?);
-    checks.extend(crash::approve_and_kill(env, narrator, (&run, &asked.card), first).await?);
+    let request = ask::propose(env, narrator, &run, &first).await?;
+    let mut checks = request.checks;
+    checks.extend(answer::requester_approves(env, narrator, &request.card, &first).await?);
+    checks.extend(crash::approve_and_kill(env, narrator, (&run, &request.card), first).await?);
     let second = env.worker("worker-b")?;
-    checks.extend(crash::take_over(env, narrator, (&run, &asked.card), &second).await?);
+    checks.extend(crash::take_over(env, narrator, (&run, &request.card), &second).await?);
     checks.extend(evidence::verify_and_alter(env, narrator, &run, &second).await?);
     checks.extend(undo::play(env, narrator, (&run, &before), &second).await?);
     second.drain().await?;
@@ -58,7 +58,7 @@ fn render(incident: &Incident) -> String {
 }
 
 /// The open approval card of `run`.
-async fn card_of(env: &DemoEnv, run: &RunKey, worker: &WorkerProcess) -> Result<FakeMessage, CliError> {
+async fn wait_for_card(env: &DemoEnv, run: &RunKey, worker: &WorkerProcess) -> Result<FakeMessage, CliError> {
     let about = |message: &FakeMessage| {
         message.button(slack::card::APPROVE).is_some_and(|token| token.contains(run.run.as_str()))
     };
@@ -66,7 +66,11 @@ async fn card_of(env: &DemoEnv, run: &RunKey, worker: &WorkerProcess) -> Result<
 }
 
 /// The same card after the decision.
-async fn decided(env: &DemoEnv, card: &FakeMessage, worker: &WorkerProcess) -> Result<FakeMessage, CliError> {
+async fn wait_for_decision(
+    env: &DemoEnv,
+    card: &FakeMessage,
+    worker: &WorkerProcess,
+) -> Result<FakeMessage, CliError> {
     let is_decided = |message: &FakeMessage| message.button(slack::card::APPROVE).is_none();
     let find = || env.systems.slack.message(&card.place()).filter(is_decided);
     worker.wait_for("the decision on the card", find).await

@@ -12,9 +12,9 @@ use crate::demo::verdict::{Check, check};
 use crate::error::CliError;
 use crate::keys;
 
-use super::answer::press;
-use super::evidence::{bundle_of, result_line};
-use super::{Incident, card_of, incident, render};
+use super::answer::press_approve;
+use super::evidence::{result_line, wait_for_bundle};
+use super::{Incident, incident, render, wait_for_card};
 
 pub(super) async fn play(
     env: &DemoEnv,
@@ -23,28 +23,28 @@ pub(super) async fn play(
     worker: &WorkerProcess,
 ) -> Result<Vec<Check>, CliError> {
     narrator.section("The change is undone").await?;
-    narrator.say(
+    narrator.paragraph(
         "Suppose that it was the wrong team. The receipt of step 3 contains the previous values of the incident. This \
          is the plan of an undo:",
     )?;
     let handle = env.engine.tenant_handle(&run.tenant, &env.context.by_user());
-    narrator.show(&plan(&handle.undo_plan(&run.run).await?))?;
+    narrator.block(&plan(&handle.undo_plan(&run.run).await?))?;
     let undo = handle.undo(&run.run).await?.run;
-    let card = card_of(env, &undo, worker).await?;
-    narrator.say(&format!(
+    let card = wait_for_card(env, &undo, worker).await?;
+    narrator.paragraph(&format!(
         "ada starts the undo: {}. It changes production too, so it needs an approval:",
         undo.run
     ))?;
-    narrator.show(&changes(&card::text(&card)))?;
-    press(env, &card, "grace").await?;
+    narrator.block(&changes(&card::text(&card)))?;
+    press_approve(env, &card, "grace").await?;
     env.wait_until(&undo, worker, |record| record.status.is_terminal()).await?;
     let status = env.load(&undo).await?.view.record.status;
-    narrator.say(&format!("grace approves, and the run has {status}. The incident in ServiceNow:"))?;
+    narrator.paragraph(&format!("grace approves, and the run has {status}. The incident in ServiceNow:"))?;
     let after = incident(env);
-    narrator.show(&render(&after))?;
+    narrator.block(&render(&after))?;
     let key = keys::read_public_key(&keys::public_key_path(&env.context.store))?;
-    let verified = verify(&bundle_of(env, &undo, worker).await?, &key);
-    narrator.say("The undo has its own evidence:")?;
+    let verified = verify(&wait_for_bundle(env, &undo, worker).await?, &key);
+    narrator.paragraph("The undo has its own evidence:")?;
     narrator.quote(&result_line(&verified))?;
     Ok(vec![
         check("the approved undo succeeds", &status, &RunStatus::Succeeded),

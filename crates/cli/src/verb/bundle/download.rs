@@ -27,7 +27,7 @@ pub(super) async fn run(
     require_new(&out)?;
     let bytes = session.client.evidence(&run.run).await.map_err(ApiSession::run_error(&run))?;
     require_run(&run, &bytes)?;
-    let found = verified(&session, &run).await?;
+    let found = read_verification(&session, &run).await?;
     write_new(&out, &bytes)?;
     let summary = found.as_ref().and_then(|found| found.summary.clone());
     let verification = match &summary {
@@ -53,7 +53,7 @@ pub(super) async fn run(
 }
 
 /// The server's verification, if it has a public key. A bundle that the server refuses is not written.
-async fn verified(session: &ApiSession, run: &RunKey) -> Result<Option<Verification>, CliError> {
+async fn read_verification(session: &ApiSession, run: &RunKey) -> Result<Option<Verification>, CliError> {
     let found = match session.client.verification(&run.run).await {
         Err(error) if error.is("NO_PUBLIC_KEY") => return Ok(None),
         found => found?,

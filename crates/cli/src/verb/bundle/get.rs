@@ -50,8 +50,8 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     let out_key = with_ending(&out, ".pub");
     require_new(&out)?;
     require_new(&out_key)?;
-    let bytes = evidence_of(&run, context).await?;
-    let key = signer(&context.store)?;
+    let bytes = read_or_build_evidence(&run, context).await?;
+    let key = signer_key(&context.store)?;
     // Write only evidence that verifies.
     let verified = evidence::verify(&bytes, &key).map_err(|fault| {
         CliError::Refused(format!(
@@ -89,7 +89,7 @@ pub(super) fn require_run(run: &RunKey, bytes: &[u8]) -> Result<(), CliError> {
 }
 
 /// The recorded evidence. If no worker has built it yet, it is built now; the bytes are the same.
-async fn evidence_of(run: &RunKey, context: &Context) -> Result<Vec<u8>, CliError> {
+async fn read_or_build_evidence(run: &RunKey, context: &Context) -> Result<Vec<u8>, CliError> {
     match command_engine(context.file_store(IfMissing::Fail)?, default_tools())?
         .operations()
         .evidence(run)
@@ -107,7 +107,7 @@ async fn evidence_of(run: &RunKey, context: &Context) -> Result<Vec<u8>, CliErro
 }
 
 /// The public key of the workers of this store.
-fn signer(store: &Path) -> Result<PublicKey, CliError> {
+fn signer_key(store: &Path) -> Result<PublicKey, CliError> {
     let path = keys::public_key_path(store);
     if !path.exists() && has_key(store) {
         // Derive the public key from the private key and write it again.

@@ -16,21 +16,54 @@ use crate::process::ExitStatus;
 pub(super) struct CheckedBundle {
     /// The bundle, or the reason why it does not verify.
     pub(super) result: Result<Verified, String>,
+    pub(super) signer: Signer,
+}
+
+/// The key that a bundle was verified with.
+pub(super) struct Signer {
     pub(super) key: PublicKey,
+    /// Whether the user named the key. The key next to a bundle came with it, so it proves nothing about the signer.
+    pub(super) is_verified: bool,
+}
+
+impl Signer {
+    /// What was verified, as the first line of the output.
+    pub(super) fn heading(&self, verified: &Verified) -> String {
+        let summary = verified.summary();
+        match self.notice() {
+            None => format!("verified: {summary}, signed by {}", self.key.id().short()),
+            Some(notice) => format!("integrity only: {summary}\n  {notice}"),
+        }
+    }
+
+    /// Why a reader must not trust the content, if the signer is not verified.
+    pub(super) fn notice(&self) -> Option<String> {
+        let notice = || {
+            let key = self.key.id();
+            format!("signer not verified: key {key} came with the bundle; use --key with the signer's key")
+        };
+        (!self.is_verified).then(notice)
+    }
+
+    /// A program that reads the output needs a failure if the signer is not verified.
+    pub(super) fn exit_status(&self, strict: bool, context: &Context) -> ExitStatus {
+        let strict = strict || context.json || (context.env.variable)("CI").is_some();
+        ExitStatus::success_if(self.is_verified || !strict)
+    }
 }
 
 /// Verifies the bundle at `file` with the key at `key`, or with the key next to the bundle.
 pub(super) fn check(file: &Path, key: Option<&Path>) -> Result<CheckedBundle, CliError> {
     let bytes = match read_file(file, &file.display().to_string(), BYTES_MAX) {
         Ok(bytes) => Ok(bytes),
-        Err(CliError::TooLarge { most, .. }) => {
-            Err(format!("the file is larger than {most} bytes, the limit for a bundle"))
+        Err(CliError::TooLarge { bytes_max, .. }) => {
+            Err(format!("the file is larger than {bytes_max} bytes, the limit for a bundle"))
         }
         Err(error) => return Err(error),
     };
-    let key = public_key(file, key)?;
-    let result = bytes.and_then(|bytes| verify(&bytes, &key).map_err(|fault| fault.to_string()));
-    Ok(CheckedBundle { result, key })
+    let signer = Signer { key: public_key(file, key)?, is_verified: key.is_some() };
+    let result = bytes.and_then(|bytes| verify(&bytes, &signer.key).map_err(|fault| fault.to_string()));
+    Ok(CheckedBundle { result, signer })
 }
 
 fn public_key(file: &Path, key: Option<&Path>) -> Result<PublicKey, CliError> {

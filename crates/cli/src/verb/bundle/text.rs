@@ -49,16 +49,16 @@ fn heading(verified: &Verified, key: &PublicKey) -> String {
 
 fn steps(bundle: &EvidenceBundle) -> String {
     let row = |(seq, step): (StepSeq, &BundleStep)| {
-        let ended = bundle.outcomes.iter().filter(|outcome| outcome.seq == seq);
-        let ended: Vec<_> = ended.map(|outcome| outcome.status.to_string()).collect();
-        let ended = if ended.is_empty() { "not finished".to_owned() } else { ended.join(", then ") };
-        [(seq.index() + 1).to_string(), step.id.to_string(), what(step), ended]
+        let results = bundle.outcomes.iter().filter(|outcome| outcome.seq == seq);
+        let results: Vec<_> = results.map(|outcome| outcome.status.to_string()).collect();
+        let results = if results.is_empty() { "not finished".to_owned() } else { results.join(", then ") };
+        [(seq.index() + 1).to_string(), step.id.to_string(), tool_text(step), results]
     };
     let rows: Vec<_> = (0_u16..).map(StepSeq).zip(&bundle.steps).map(row).collect();
     table(["#", "STEP", "TOOL", "RESULT"], &rows)
 }
 
-fn what(step: &BundleStep) -> String {
+fn tool_text(step: &BundleStep) -> String {
     match (step.kind, &step.tool) {
         (_, Some(tool)) => tool.to_string(),
         (BundleStepKind::Call, None) => "call".to_owned(),
@@ -68,9 +68,9 @@ fn what(step: &BundleStep) -> String {
 }
 
 fn approvals(bundle: &EvidenceBundle) -> String {
-    let mut asked: Vec<&ApprovalSummary> = bundle.approvals.iter().collect();
-    asked.sort_by_key(|approval| approval.requested_at);
-    asked.into_iter().map(approval_text).collect()
+    let mut sorted: Vec<&ApprovalSummary> = bundle.approvals.iter().collect();
+    sorted.sort_by_key(|approval| approval.requested_at);
+    sorted.into_iter().map(approval_text).collect()
 }
 
 fn approval_text(approval: &ApprovalSummary) -> String {
@@ -78,12 +78,12 @@ fn approval_text(approval: &ApprovalSummary) -> String {
         SubjectSummary::Question => "a question in the workflow".to_owned(),
         SubjectSummary::Action { tool, target, .. } => format!("{tool} on {target}"),
     };
-    let back = if approval.undo { ", rollback" } else { "" };
-    let votes: String = approval.votes.iter().map(vote).collect();
-    format!("{}: {about}{back}; {}\n{votes}", approval.step, approval.status.as_str())
+    let rollback = if approval.undo { ", rollback" } else { "" };
+    let votes: String = approval.votes.iter().map(vote_text).collect();
+    format!("{}: {about}{rollback}; {}\n{votes}", approval.step, approval.status.as_str())
 }
 
-fn vote(vote: &Vote) -> String {
+fn vote_text(vote: &Vote) -> String {
     let word = if vote.approve { "approved" } else { "rejected" };
     let reason = if vote.reason.is_empty() { String::new() } else { format!(": {}", vote.reason) };
     format!("  {} {word} at {}{reason}\n", vote.person, timestamp(vote.at))
@@ -94,24 +94,25 @@ fn effects(bundle: &EvidenceBundle) -> String {
     receipts.sort_by_key(|receipt| receipt.intended_at);
     let row = |receipt: &ReceiptSummary| {
         [
-            step_of(bundle, receipt),
+            step_text(bundle, receipt),
             receipt.tool.to_string(),
             receipt.target.clone(),
-            state(&receipt.state),
-            undo(bundle, receipt),
+            state_text(&receipt.state),
+            undo_text(bundle, receipt),
         ]
     };
     let rows: Vec<_> = receipts.into_iter().map(row).collect();
     if rows.is_empty() { String::new() } else { table(["STEP", "TOOL", "TARGET", "STATE", "UNDO"], &rows) }
 }
 
-fn step_of(bundle: &EvidenceBundle, receipt: &ReceiptSummary) -> String {
-    let whose = if receipt.run == bundle.run.run { String::new() } else { format!(" of {}", receipt.run) };
-    let back = if receipt.undo { " (rollback)" } else { "" };
-    format!("{}{whose}{back}", receipt.step)
+fn step_text(bundle: &EvidenceBundle, receipt: &ReceiptSummary) -> String {
+    let other_run =
+        if receipt.run == bundle.run.run { String::new() } else { format!(" of {}", receipt.run) };
+    let rollback = if receipt.undo { " (rollback)" } else { "" };
+    format!("{}{other_run}{rollback}", receipt.step)
 }
 
-fn state(state: &ReceiptStatus) -> String {
+fn state_text(state: &ReceiptStatus) -> String {
     match state {
         ReceiptStatus::Intent => "outcome unknown".to_owned(),
         ReceiptStatus::Done { at, .. } => format!("done {}", timestamp(*at)),
@@ -120,7 +121,7 @@ fn state(state: &ReceiptStatus) -> String {
 }
 
 /// How the effect can be undone, or that it was rolled back.
-fn undo(bundle: &EvidenceBundle, receipt: &ReceiptSummary) -> String {
+fn undo_text(bundle: &EvidenceBundle, receipt: &ReceiptSummary) -> String {
     let (true, ReceiptStatus::Done { inverse, .. }) = (!receipt.undo, &receipt.state) else {
         return String::new();
     };
@@ -131,10 +132,10 @@ fn undo(bundle: &EvidenceBundle, receipt: &ReceiptSummary) -> String {
     if bundle.outcomes.iter().any(|outcome| outcome.undo && outcome.seq == *seq) {
         return "rolled back".to_owned();
     }
-    let named = bundle.step(*seq).is_some_and(|step| step.rollback);
+    let has_rollback = bundle.step(*seq).is_some_and(|step| step.rollback);
     match (inverse, reversibility) {
         (Some(_), _) => format!("`run undo {run}`, from its receipt"),
-        (None, _) if named => format!("`run undo {run}`, as the workflow defines"),
+        (None, _) if has_rollback => format!("`run undo {run}`, as the workflow defines"),
         (None, Reversibility::Irreversible(why)) => format!("impossible: {why}"),
         (None, Reversibility::NoEffect) => "nothing to undo".to_owned(),
         (None, Reversibility::Inverse | Reversibility::Compensable) => {
@@ -153,7 +154,7 @@ fn costs(costs: &Costs) -> String {
         let tokens = format!("{} tokens in, {} out", cost.input_tokens, cost.output_tokens);
         (format!("{} {}, {tokens}", cost.provider, cost.model), cost.microusd)
     });
-    let rows: Vec<_> = all.chain(steps).chain(models).map(|(of, cost)| [of, dollars(cost)]).collect();
+    let rows: Vec<_> = all.chain(steps).chain(models).map(|(item, cost)| [item, dollars(cost)]).collect();
     table(["ITEM", "US DOLLARS"], &rows)
 }
 

@@ -17,9 +17,9 @@ Examples:
 
 The command needs neither store nor network. It refuses a bundle if a signed byte was changed, if
 an effect has no verdict or lacks an approval that policy required, if an event is missing, or if
-the events are inconsistent. A key that came with the bundle proves only that the two match. To
-know who signed it, use --key with a key that you got from the signer. Without --key, the exit
-code is 1 with --strict, with --json, and if the variable CI is set.
+the events are inconsistent. If the key came with the bundle, the signer is not verified. To know
+who signed it, use --key with a key that you got from the signer. Without --key, the exit code is
+1 with --strict, with --json, and if the variable CI is set.
 
 Exit codes: 0 verified, 1 refused or signer not verified, 2 the file or the key cannot be read.";
 
@@ -38,33 +38,22 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let CheckedBundle { result, key } = check(&args.file, args.key.as_deref())?;
+    let CheckedBundle { result, signer } = check(&args.file, args.key.as_deref())?;
     let verified = match result {
         Ok(verified) => verified,
-        Err(why) => return print_refusal(&why, &key, context),
+        Err(why) => return print_refusal(&why, &signer.key, context),
     };
     let run = &verified.bundle().run;
-    let signer_verified = args.key.is_some();
-    let text = if signer_verified {
-        format!("verified: {}, signed by {}", verified.summary(), key.id().short())
-    } else {
-        format!(
-            "integrity only: {}\n  signer not verified: key {} came with the bundle; use --key with the signer's key",
-            verified.summary(),
-            key.id()
-        )
-    };
     let json = json!({
         "verified": true,
-        "signer_verified": signer_verified,
+        "signer_verified": signer.is_verified,
         "summary": verified.summary(),
-        "key": key.id(),
+        "key": signer.key.id(),
         "run": run.run,
         "tenant": run.tenant,
         "status": run.status,
         "head": run.head,
     });
-    context.print(&text, &json)?;
-    let strict = args.strict || context.json || (context.env.variable)("CI").is_some();
-    Ok(ExitStatus::success_if(signer_verified || !strict))
+    context.print(&signer.heading(&verified), &json)?;
+    Ok(signer.exit_status(args.strict, context))
 }

@@ -25,7 +25,7 @@ pub(crate) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let (scope, DispatchStarted { enqueued, all_tenants, .. }) = start(args, context).await?;
     let text =
-        format!("dispatch is started for {}; {} can continue", scope_text(&scope), runs_text(enqueued));
+        format!("dispatch is running for {}; {} can continue", scope_text(&scope), runs_text(enqueued));
     let note = all_tenants.as_ref().map(|stopped| {
         format!("\n  dispatch is still stopped for all tenants by {}: {}", stopped.by, stopped.reason)
     });
@@ -63,11 +63,11 @@ async fn start_all_on<S: Store>(engine: &Engine<S>, context: &Context) -> Result
     let mut status_line = StatusLine::new(context);
     let mut done = None;
     loop {
-        let (announced, rest) = engine.operations().start_part(&DispatchScope::All, &by, done).await?;
+        let (enqueued, rest) = engine.operations().start_part(&DispatchScope::All, &by, done).await?;
         if rest.is_none() {
-            return Ok(announced);
+            return Ok(enqueued);
         }
-        status_line.set(&format!("{} can continue", runs_text(announced)));
+        status_line.set(&format!("{} can continue", runs_text(enqueued)));
         done = rest;
     }
 }

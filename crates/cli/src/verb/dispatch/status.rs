@@ -29,7 +29,7 @@ pub(super) async fn run(_args: &Args, context: &Context) -> Result<ExitStatus, C
 
 fn line(scope: &str, stopped: Option<&Stopped>, now: Timestamp) -> String {
     let Some(Stopped { by, reason, at, backout_started_at }) = stopped else {
-        return format!("{scope}: dispatch is on\n");
+        return format!("{scope}: dispatch is running\n");
     };
     let state = if backout_started_at.is_some() { "backing out" } else { "stopped" };
     let ago = time::parse(at).map_or_else(String::new, |at| format!(", {}", relative(at, now)));

@@ -77,15 +77,15 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
         note: args.note.clone(),
         expires_in: args.expires_in.clone(),
     };
-    let made = context.connect_or_create()?.client.create_key(&request).await?;
-    let (id, person) = (&made.key.id, &made.key.person);
-    let mut json = json!({ "key": made.key, "file": args.out });
+    let created = context.connect_or_create()?.client.create_key(&request).await?;
+    let (id, person) = (&created.key.id, &created.key.person);
+    let mut json = json!({ "key": created.key, "file": args.out });
     let text = if let Some(out) = &args.out {
-        write_private(out, &made.secret)?;
+        write_private(out, &created.secret)?;
         format!("key {id} of {person} is written to {}\n", out.display())
     } else {
-        json["secret"] = json!(made.secret);
-        format!("{}\n  key {id} of {person}; it is not shown again\n", made.secret)
+        json["secret"] = json!(created.secret);
+        format!("{}\n  key {id} of {person}; it is not shown again\n", created.secret)
     };
     context.print(&text, &json)?;
     Ok(ExitStatus::Success)

@@ -15,7 +15,7 @@ use views::time;
 pub(crate) struct Args {}
 
 pub(super) async fn run(_: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let keys = all(&context.connect()?).await?;
+    let keys = read_all(&context.connect()?).await?;
     let rows: Vec<_> = keys.iter().map(row).collect();
     let text = match rows.len() {
         0 => "no keys; create one with `countersign key create`\n".to_owned(),
@@ -25,7 +25,7 @@ pub(super) async fn run(_: &Args, context: &Context) -> Result<ExitStatus, CliEr
     Ok(ExitStatus::Success)
 }
 
-async fn all(session: &ApiSession) -> Result<Vec<Key>, CliError> {
+async fn read_all(session: &ApiSession) -> Result<Vec<Key>, CliError> {
     let mut keys = Vec::new();
     let mut cursor = None;
     loop {

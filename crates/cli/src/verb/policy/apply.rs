@@ -12,7 +12,7 @@ use crate::error::CliError;
 use crate::process::ExitStatus;
 
 use super::files::read_policy;
-use super::test::outcome;
+use super::test::results_text;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,7 +52,7 @@ fn require_passing_tests(bundle: &PolicyBundle, dir: &Path) -> Result<(), CliErr
     Err(CliError::Refused(format!(
         "the policy in {} is not applied, because its tests do not pass\n{}",
         dir.display(),
-        outcome(&report)
+        results_text(&report)
     )))
 }
 

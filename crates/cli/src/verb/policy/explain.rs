@@ -57,10 +57,10 @@ pub(crate) struct Args {
     /// Evaluate the policy in this directory [default: the tenant's policy]
     #[arg(long, value_name = "DIR")]
     policy: Option<PathBuf>,
-    /// The configuration of external systems, as for the worker; credentials are not needed. Store only
+    /// The configuration of external systems, as for the worker; credentials are not needed. Not available with a server
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Allow `http.request` to call this host in your network; repeatable. Store only
+    /// Allow `http.request` to call this host in your network; repeatable. Not available with a server
     #[arg(long, value_name = "HOST[:PORT]")]
     allow_host: Vec<HostRule>,
 }
@@ -189,20 +189,21 @@ fn text(explained: &ExplainResult, dir: Option<&Path>) -> String {
 
 fn step_text(step: &ExplainedStep) -> String {
     let rollback = if step.rollback { ", rollback" } else { "" };
-    format!("\n{}{rollback} ({})\n{}", step.id, step.tool, indented(&outcome(step), 2))
+    format!("\n{}{rollback} ({})\n{}", step.id, step.tool, indented(&outcome_text(step), 2))
 }
 
-fn outcome(step: &ExplainedStep) -> String {
+fn outcome_text(step: &ExplainedStep) -> String {
     let why = step.reason.as_deref().unwrap_or_default();
     match (step.outcome.as_str(), &step.verdict) {
-        ("evaluated", Some(verdict)) => evaluated(step, verdict),
+        ("evaluated", Some(verdict)) => verdict_text(step, verdict),
         ("no_effect", _) => "contacts no external system; policy is not evaluated".to_owned(),
         ("wait", _) => "waits for an event; policy is not evaluated".to_owned(),
         ("approval_gate", _) => {
-            let asks = words::ruling(&Ruling::NeedsApproval(step.requirement.clone().unwrap_or_default()));
-            format!("{asks}: required by the workflow; policy is not evaluated")
+            let requirement =
+                words::ruling(&Ruling::NeedsApproval(step.requirement.clone().unwrap_or_default()));
+            format!("{requirement}: required by the workflow; policy is not evaluated")
         }
-        ("missing_outputs", _) => missing(step.missing.as_deref().unwrap_or_default()),
+        ("missing_outputs", _) => missing_text(step.missing.as_deref().unwrap_or_default()),
         ("missing_values", _) => {
             format!("unknown: {why}\nsupply the missing values with --input and --output")
         }
@@ -213,7 +214,7 @@ fn outcome(step: &ExplainedStep) -> String {
     }
 }
 
-fn missing(missing: &[StepId]) -> String {
+fn missing_text(missing: &[StepId]) -> String {
     let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
     let samples: Vec<_> = missing.iter().map(|step| format!("--output {step}=JSON")).collect();
     format!(
@@ -223,7 +224,7 @@ fn missing(missing: &[StepId]) -> String {
     )
 }
 
-fn evaluated(step: &ExplainedStep, verdict: &Verdict) -> String {
+fn verdict_text(step: &ExplainedStep, verdict: &Verdict) -> String {
     let target = step.action.as_ref().map_or("", |action| action.target.as_str());
     let head = [words::ruling(&verdict.ruling), format!("target   {target}")];
     let because = verdict.reasons.iter().map(|reason| format!("reason   {}", words::reason(reason)));

@@ -36,23 +36,23 @@ fn policy_error(dir: &Path, mut error: PolicyError, files: &BTreeMap<String, Str
 
 fn read_files(dir: &Path) -> Result<BTreeMap<String, String>, CliError> {
     let mut files = BTreeMap::new();
-    let mut seen = 0;
+    let mut entries = 0;
     // Directories to read, as paths in the policy with a trailing slash.
-    let mut open = vec![String::new()];
-    while let Some(inner) = open.pop() {
+    let mut pending = vec![String::new()];
+    while let Some(inner) = pending.pop() {
         let path = if inner.is_empty() { dir.to_owned() } else { dir.join(&inner) };
         let failed = |source| CliError::Read { path: path.clone(), source };
         for entry in fs::read_dir(&path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            seen += 1;
-            if seen > ENTRIES_MAX {
-                return Err(too_many(dir));
+            entries += 1;
+            if entries > ENTRIES_MAX {
+                return Err(too_many_files(dir));
             }
             let name = entry.file_name().to_string_lossy().into_owned();
             let is_rego = entry.path().extension().is_some_and(|extension| extension == "rego");
             // Links to directories are not followed: they could form a loop.
             if entry.file_type().map_err(failed)?.is_dir() {
-                open.push(format!("{inner}{name}/"));
+                pending.push(format!("{inner}{name}/"));
             } else if is_rego {
                 files.insert(format!("{inner}{name}"), read_text(&entry.path())?);
             }
@@ -66,7 +66,7 @@ fn read_text(path: &Path) -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })
 }
 
-fn too_many(dir: &Path) -> CliError {
+fn too_many_files(dir: &Path) -> CliError {
     let dir = dir.display();
     CliError::Usage(format!(
         "{dir} has more than {ENTRIES_MAX} files; name a directory that contains only the policy"

@@ -43,7 +43,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
         )));
     }
     if let Some(dir) = &args.dir {
-        write_out(&policy.files, dir)?;
+        write_files(&policy.files, dir)?;
     }
     let json = json!({ "tenant": policy.tenant, "policy": policy, "dir": args.dir });
     context.print(&text(&policy, args.dir.as_deref()), &json)?;
@@ -67,7 +67,7 @@ fn text(policy: &Policy, dir: Option<&Path>) -> String {
 }
 
 /// Writes `files` to `dir`. The paths come from a server and are validated first.
-fn write_out(files: &BTreeMap<String, String>, dir: &Path) -> Result<(), CliError> {
+fn write_files(files: &BTreeMap<String, String>, dir: &Path) -> Result<(), CliError> {
     let bundle = PolicyBundle::parse(files.clone());
     let bundle = bundle.map_err(|error| CliError::Refused(format!("the policy is invalid: {error}")))?;
     require_new(dir)?;

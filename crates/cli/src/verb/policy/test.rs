@@ -37,12 +37,12 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError
         "passed": report.passed(),
         "tests": report.tests,
     });
-    context.print(&outcome(&report), &json)?;
+    context.print(&results_text(&report), &json)?;
     Ok(ExitStatus::success_if(green))
 }
 
 /// The results, failures first.
-pub(super) fn outcome(report: &TestReport) -> String {
+pub(super) fn results_text(report: &TestReport) -> String {
     if report.tests.is_empty() {
         return "no tests found; add at least one test for each rule, in a file that ends in `_test.rego`"
             .to_owned();

@@ -36,7 +36,7 @@ async fn run_on<S: Store>(
     args: &Args,
     context: &Context,
 ) -> Result<ExitStatus, CliError> {
-    let moved = engine.store().redrive(args.limit).await?;
+    let moved = engine.operations().redrive(args.limit, &context.by_user()).await?;
     let text = match moved {
         0 => "no dead-letter messages".to_owned(),
         1 => "1 message redriven".to_owned(),

@@ -1,7 +1,7 @@
 //! Follows the events of a run: over the live stream of a server, or by polling if there is none.
 //!
 //! Events are numbered, so stream and polling can be mixed. The follower requests the events after the last one it
-//! has, so it neither misses nor repeats an event, even if the server was away.
+//! has, so it neither misses nor repeats an event, even if the server was unreachable.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ const READ_EVERY_HIDDEN: Duration = Duration::from_secs(5);
 const SILENT_MAX: Duration = Duration::from_secs(45);
 
 /// How often an unreachable server is tried, about two seconds each: long enough for a restart.
-const AWAY_TRIES: u32 = 10;
+const UNREACHABLE_TRIES: u32 = 10;
 
 /// Waits until the queued `run` has started, which happens when `blocker` ends.
 pub(super) async fn wait_until_started(
@@ -55,15 +55,15 @@ pub(super) struct RunFollower<'a> {
     run: &'a RunKey,
     stream: Option<Stream>,
     /// Whether the server may offer a stream.
-    streams: bool,
+    may_stream: bool,
     read_every: Duration,
-    silent: Duration,
+    silence: Duration,
 }
 
 impl<'a> RunFollower<'a> {
     pub(super) fn new(session: &'a ApiSession, run: &'a RunKey, shown: bool) -> Self {
         let read_every = if shown { READ_EVERY } else { READ_EVERY_HIDDEN };
-        Self { session, run, stream: None, streams: true, read_every, silent: Duration::ZERO }
+        Self { session, run, stream: None, may_stream: true, read_every, silence: Duration::ZERO }
     }
 
     /// The events after `last`; empty when it is time to read the whole run.
@@ -73,7 +73,7 @@ impl<'a> RunFollower<'a> {
         loop {
             match timeout(self.read_every, stream.next()).await {
                 Ok(Ok(Some(entries))) => {
-                    self.silent = Duration::ZERO;
+                    self.silence = Duration::ZERO;
                     let is_new = |entry: &EventDocument| last.is_none_or(|last| last < entry.n);
                     let entries: Vec<_> = entries.into_iter().filter(is_new).collect();
                     // A keep-alive and a repeated event are ignored.
@@ -87,8 +87,8 @@ impl<'a> RunFollower<'a> {
                     return Ok(Vec::new());
                 }
                 Err(_) => {
-                    self.silent += self.read_every;
-                    if self.silent >= SILENT_MAX {
+                    self.silence += self.read_every;
+                    if self.silence >= SILENT_MAX {
                         self.stream = None;
                     }
                     return Ok(Vec::new());
@@ -99,18 +99,19 @@ impl<'a> RunFollower<'a> {
 
     /// Opens a stream, unless one is open or the server has none.
     async fn open_stream(&mut self, last: Option<u32>) {
-        if !self.streams || self.stream.is_some() {
+        if !self.may_stream || self.stream.is_some() {
             return;
         }
-        self.silent = Duration::ZERO;
+        self.silence = Duration::ZERO;
         match self.session.client.listen(&self.run.run, last).await {
             Ok(stream) => {
-                self.streams = stream.is_some();
+                self.may_stream = stream.is_some();
                 self.stream = stream;
             }
             // A server that is unreachable or at its limit may offer a stream later.
             Err(error) => {
-                self.streams = error.is_away() || error.problem().is_some_and(|no| no.status == 503);
+                self.may_stream =
+                    error.is_unreachable() || error.problem().is_some_and(|problem| problem.status == 503);
             }
         }
     }
@@ -150,9 +151,9 @@ impl<'a> RunFollower<'a> {
     where
         F: Future<Output = Result<T, ClientError>>,
     {
-        for _ in 1..AWAY_TRIES {
+        for _ in 1..UNREACHABLE_TRIES {
             match request().await {
-                Err(error) if error.is_away() => sleep(POLL_EVERY).await,
+                Err(error) if error.is_unreachable() => sleep(POLL_EVERY).await,
                 response => return response.map_err(ApiSession::run_error(self.run)),
             }
         }

@@ -26,11 +26,11 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let (session, run) = context.connect_to_run(&args.run)?;
-    let mut seen = session.client.run(&run.run).await.map_err(ApiSession::run_error(&run))?;
-    for way in seen.waiting.iter_mut().flat_map(|wait| &mut wait.next_actions) {
+    let mut document = session.client.run(&run.run).await.map_err(ApiSession::run_error(&run))?;
+    for action in document.waiting.iter_mut().flat_map(|wait| &mut wait.next_actions) {
         // The API does not know the options with which this program reaches it.
-        way.command = way.command.take().map(|command| session.hints.spelled_out(&command));
+        action.command = action.command.take().map(|command| session.hints.spelled_out(&command));
     }
-    context.print(&document_text(&seen, ApiSession::now()), &json!(seen))?;
-    Ok(ExitStatus::success_if(seen.chain.verified))
+    context.print(&document_text(&document, ApiSession::now()), &json!(document))?;
+    Ok(ExitStatus::success_if(document.chain.verified))
 }

@@ -75,7 +75,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
     let request = StartRequest { plan: plan.clone(), input, key, record: args.record };
     let started = start_run(&engine, request, context).await?;
     let other_plan = !started.new
-        && started.outcome == StartOutcome::Own
+        && started.outcome == StartOutcome::OwnRun
         && has_other_plan(&engine, &started.run, &plan).await?;
     let report = StartReport {
         run: started.run,
@@ -127,7 +127,7 @@ async fn start_by_name(
 
 /// If the outcome is unknown, the error names the key, also a random one: another key would start another run.
 fn start_error(error: ClientError, key: &IdempotencyKey) -> CliError {
-    if error.leaves_open() {
+    if error.is_outcome_unknown() {
         return CliError::MaybeStarted { source: Box::new(error), key: key.to_string() };
     }
     match error.problem() {
@@ -194,11 +194,11 @@ impl StartReport {
             });
         }
         let run = session.client.run(&started.run).await?;
-        let outcome = if started.joined { StartOutcome::Joined } else { StartOutcome::Own };
+        let outcome = if started.joined { StartOutcome::Joined } else { StartOutcome::OwnRun };
         Ok(Self {
             run: RunKey { tenant: run.tenant, run: started.run.clone() },
             new: started.new,
-            other_plan: !started.new && outcome == StartOutcome::Own && applied.workflow.plan != run.plan,
+            other_plan: !started.new && outcome == StartOutcome::OwnRun && applied.workflow.plan != run.plan,
             outcome,
             workflow: run.workflow,
             summary: Some(PlanSummary { version: run.version, steps: run.steps.len() }),
@@ -212,7 +212,7 @@ impl StartReport {
         let outcome = match blocked_by {
             Some(blocker) => StartOutcome::WaitsFor(key(blocker)),
             None if joined => StartOutcome::Joined,
-            None => StartOutcome::Own,
+            None => StartOutcome::OwnRun,
         };
         Self { run: key(run), new, outcome, other_plan: false, workflow, summary: None, key: None }
     }
@@ -221,7 +221,7 @@ impl StartReport {
         let (target, followed) = match &self.outcome {
             // The run itself does not exist yet.
             StartOutcome::WaitsFor(blocker) => ("that run", blocker),
-            StartOutcome::Own | StartOutcome::Joined => ("it", &self.run),
+            StartOutcome::OwnRun | StartOutcome::Joined => ("it", &self.run),
         };
         let watch = hints.run("watch", followed);
         let key = self.key.as_ref().map(|key| format!("  key {key}\n")).unwrap_or_default();
@@ -236,17 +236,17 @@ impl StartReport {
             (StartOutcome::WaitsFor(blocker), ..) => {
                 format!("queued: starts when run {} with the same concurrency key ends", blocker.run)
             }
-            (StartOutcome::Own, true, _) => match &self.summary {
+            (StartOutcome::OwnRun, true, _) => match &self.summary {
                 Some(PlanSummary { version, steps }) => {
                     let steps = counted(*steps, "step");
                     format!("started: workflow {}, version {version}, {steps}", self.workflow)
                 }
                 None => format!("started: workflow {}; its details cannot be read now", self.workflow),
             },
-            (StartOutcome::Own, false, false) => {
+            (StartOutcome::OwnRun, false, false) => {
                 "already started by an earlier request with this key; nothing changed".to_owned()
             }
-            (StartOutcome::Own, false, true) => {
+            (StartOutcome::OwnRun, false, true) => {
                 "already started by an earlier request with this key, from a different version of the \
                  workflow; nothing changed"
                     .to_owned()
@@ -270,7 +270,7 @@ impl StartReport {
             "joined": self.outcome == StartOutcome::Joined,
             "blocked_by": match &self.outcome {
                 StartOutcome::WaitsFor(blocker) => Some(&blocker.run),
-                StartOutcome::Own | StartOutcome::Joined => None,
+                StartOutcome::OwnRun | StartOutcome::Joined => None,
             },
             "workflow": self.workflow,
             "version": self.summary.as_ref().map(|summary| summary.version),

@@ -41,8 +41,8 @@ pub(crate) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let (session, run) = context.connect_to_run(&args.run)?;
     // Read the run first: the chain is then at least as new.
-    let seen = session.client.run(&run.run).await.map_err(ApiSession::run_error(&run))?;
-    if !seen.chain.verified {
+    let document = session.client.run(&run.run).await.map_err(ApiSession::run_error(&run))?;
+    if !document.chain.verified {
         let show = session.hints.run("show", &run);
         let why = format!(
             "the chain of events of run {run} is broken, so its events are not trustworthy; see `{show}`"
@@ -51,24 +51,28 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     }
     let chain = session.chain(&run.run).await?;
     let events: Vec<Event> = chain.into_iter().map(|entry| entry.event).collect();
-    let timeline = Timeline::from_events(rows(&seen), &events, &live_step(&seen));
+    let timeline = Timeline::from_events(rows(&document), &events, &live_step(&document));
     context.print(&draw(&timeline, args, context), &timeline_json(&timeline))?;
     Ok(ExitStatus::Success)
 }
 
-fn rows(seen: &Run) -> Vec<TimelineRow> {
-    seen.steps.iter().map(|step| TimelineRow::new(step.seq, step.id.as_str(), step.tool.as_str())).collect()
+fn rows(document: &Run) -> Vec<TimelineRow> {
+    document
+        .steps
+        .iter()
+        .map(|step| TimelineRow::new(step.seq, step.id.as_str(), step.tool.as_str()))
+        .collect()
 }
 
-fn live_step(seen: &Run) -> LiveStep {
-    let lease = seen.steps.iter().find_map(|step| step.lease.as_ref());
+fn live_step(document: &Run) -> LiveStep {
+    let lease = document.steps.iter().find_map(|step| step.lease.as_ref());
     let held = lease.and_then(|lease| Some((lease.worker.to_string(), time::parse(&lease.acquired_at)?)));
-    LiveStep { at: ApiSession::now(), seq: seen.current_step, held }
+    LiveStep { at: ApiSession::now(), seq: document.current_step, held }
 }
 
 fn draw(timeline: &Timeline, args: &Args, context: &Context) -> String {
     let plain = args.plain || !context.env.utf8;
-    let strokes = if plain { ChartStyle::Ascii } else { ChartStyle::Unicode };
+    let style = if plain { ChartStyle::Ascii } else { ChartStyle::Unicode };
     let width = args.width.or_else(screen::width).unwrap_or(WIDTH_DEFAULT);
-    chart(timeline, width.into(), strokes)
+    chart(timeline, width.into(), style)
 }

@@ -45,13 +45,13 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
         context.print(&plan_text(&plan, &run, &session), &json!(plan))?;
         return Ok(ExitStatus::Success);
     }
-    if undone(&plan) == 0 {
+    if undoable_count(&plan) == 0 {
         return Err(CliError::Refused(format!("nothing to undo\n{}", effects_text(&plan))));
     }
     let started = session.client.undo(&run.run).await.map_err(ApiSession::run_error(&run))?;
     let undo = RunKey { tenant: run.tenant.clone(), run: started.run };
-    let what = if started.new {
-        format!("started: undoes {} of {}", counted(undone(&plan), "effect"), run.run)
+    let summary = if started.new {
+        format!("started: undoes {} of {}", counted(undoable_count(&plan), "effect"), run.run)
     } else {
         format!("the undo of {} is already started; nothing changed", run.run)
     };
@@ -59,8 +59,10 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     let mut json = json!(plan);
     json["undo"] = json!(undo.run);
     json["new"] = started.new.into();
-    context
-        .print(&format!("{}\n  {what}\n  follow it with: {watch}\n{}", undo.run, remaining(&plan)), &json)?;
+    context.print(
+        &format!("{}\n  {summary}\n  follow it with: {watch}\n{}", undo.run, remaining_text(&plan)),
+        &json,
+    )?;
     Ok(ExitStatus::Success)
 }
 
@@ -74,12 +76,12 @@ fn undo_error(error: ClientError, run: &RunKey, session: &ApiSession) -> CliErro
     }
 }
 
-fn undone(plan: &UndoPlan) -> usize {
+fn undoable_count(plan: &UndoPlan) -> usize {
     plan.effects.iter().filter(|effect| effect.call.is_some()).count()
 }
 
 fn plan_text(plan: &UndoPlan, run: &RunKey, session: &ApiSession) -> String {
-    let next = if undone(plan) == 0 {
+    let next = if undoable_count(plan) == 0 {
         "nothing to undo\n".to_owned()
     } else {
         format!("start the undo with: {}\n", session.hints.run("undo", run))
@@ -105,19 +107,20 @@ fn effects_text(plan: &UndoPlan) -> String {
 
 /// The fields of the call, each on the same line.
 fn fields_text(call: &UndoCall) -> String {
-    let field =
-        |(name, value): (&String, &Value)| format!("{name}: {}", bounded(&plain(value), FIELD_CHARS_MAX));
+    let field = |(name, value): (&String, &Value)| {
+        format!("{name}: {}", bounded(&value_text(value), FIELD_CHARS_MAX))
+    };
     let fields: Vec<String> = call.with.iter().map(field).collect();
     if fields.is_empty() { String::new() } else { format!(" with {}", fields.join(", ")) }
 }
 
 /// The value as text; a string without quotes.
-fn plain(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The effects that stay, with the reason.
-fn remaining(plan: &UndoPlan) -> String {
+fn remaining_text(plan: &UndoPlan) -> String {
     let line = |effect: &UndoEffect| {
         let why = effect.skip_reason.as_ref()?;
         Some(format!("{} on {} stays: {why}\n", effect.step, effect.target))

@@ -40,13 +40,13 @@ pub(super) async fn follow(
     run: &RunKey,
     context: &Context,
 ) -> Result<ExitStatus, CliError> {
-    let mut seen = session.client.run(&run.run).await.map_err(ApiSession::run_error(run))?;
-    let progress = Progress::new(seen.steps.len(), context);
+    let mut document = session.client.run(&run.run).await.map_err(ApiSession::run_error(run))?;
+    let progress = Progress::new(document.steps.len(), context);
     let mut follower = RunFollower::new(session, run, progress.is_shown());
     let mut last = None;
     loop {
         let mut entries = follower.next_events(last).await?;
-        if entries.is_empty() && !is_complete(&seen, last) {
+        if entries.is_empty() && !is_complete(&document, last) {
             entries = follower.events_after(last).await?;
         }
         for entry in &entries {
@@ -54,14 +54,14 @@ pub(super) async fn follow(
             last = Some(entry.n);
         }
         // More events up to the last read of the run will follow.
-        if !entries.is_empty() && !is_complete(&seen, last) {
+        if !entries.is_empty() && !is_complete(&document, last) {
             continue;
         }
-        seen = follower.run().await?;
-        progress.set(seen.current_step.index(), &position(&seen));
-        if has_stopped(seen.status) && is_complete(&seen, last) {
+        document = follower.run().await?;
+        progress.set(document.current_step.index(), &position(&document));
+        if has_stopped(document.status) && is_complete(&document, last) {
             drop(progress);
-            return conclude(session, run, seen.status, context);
+            return exit_status(session, run, document.status, context);
         }
     }
 }
@@ -89,20 +89,20 @@ fn position(run: &Run) -> String {
     format!("{step}{}", run.status)
 }
 
-fn conclude(
+fn exit_status(
     session: &ApiSession,
     run: &RunKey,
     status: RunStatus,
     context: &Context,
 ) -> Result<ExitStatus, CliError> {
-    let ending = match status {
+    let status_code = match status {
         RunStatus::Succeeded => ExitStatus::Success,
         RunStatus::Paused => ExitStatus::Paused,
         _ => ExitStatus::Failure,
     };
-    if !context.json && ending != ExitStatus::Success {
+    if !context.json && status_code != ExitStatus::Success {
         let show = session.hints.run("show", run);
         screen::text(&format!("see the cause and the next commands with: {show}"))?;
     }
-    Ok(ending)
+    Ok(status_code)
 }

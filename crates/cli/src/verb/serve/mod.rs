@@ -17,6 +17,7 @@ use connectors::{HostAllowList, HostRule};
 use domain::{Millis, WorkerId};
 use engine::{Engine, EngineParts, Timing};
 use evidence::PublicKey;
+use http_server::{ConnectionLimits, serve};
 use ingress::configured;
 use serde_json::{Value, json};
 use store::{Store, SystemClock};
@@ -26,7 +27,6 @@ use tokio_util::sync::CancellationToken;
 use crate::any_store::with_store;
 use crate::context::{Context, IfMissing};
 use crate::error::CliError;
-use crate::http_server::connections::{ConnectionLimits, serve};
 use crate::http_server::{HttpServer, Seeds, aws_stream_settings, listen};
 use crate::input::{Variable, read_config};
 use crate::process::{ExitStatus, ShutdownSignal};
@@ -137,12 +137,12 @@ impl<S: Store> Serving<S> {
         tracing::info!(event = "server_started", %address, store, "server started");
         let (routes, streams) = server.routes();
         let shutdown = CancellationToken::new();
-        let serving = serve(listener, routes, ConnectionLimits::of_process(), shutdown.clone());
+        let serving = serve(listener, routes, ConnectionLimits::for_process(), shutdown.clone());
         tokio::pin!(serving);
         tokio::select! {
             // The server ends only on request; this arm is for completeness.
             () = &mut serving => return Ok(ExitStatus::Success),
-            signal = signals.received() => {
+            signal = signals.recv() => {
                 tracing::info!(event = "server_draining", signal, "draining; open requests may finish");
             }
         }
@@ -151,7 +151,7 @@ impl<S: Store> Serving<S> {
         streams.close();
         tokio::select! {
             ended = timeout(args.drain.std(), serving) => Ok(ExitStatus::success_if(log_exit(ended.is_ok()))),
-            _ = signals.received() => Ok(ExitStatus::success_if(log_exit(false))),
+            _ = signals.recv() => Ok(ExitStatus::success_if(log_exit(false))),
         }
     }
 

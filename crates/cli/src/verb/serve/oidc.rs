@@ -31,7 +31,7 @@ pub(super) fn read(
     }
     let oidc = config.audience.as_ref().map(|audience| Oidc::new(settings(config, audience)));
     let login = config.login.as_ref().map(|login| read_login(config, login, cookie_security, variable));
-    Ok((oidc.transpose().map_err(bad)?, login.transpose()?))
+    Ok((oidc.transpose().map_err(settings_error)?, login.transpose()?))
 }
 
 fn settings(config: &OidcConfig, audience: &str) -> OidcSettings {
@@ -73,11 +73,11 @@ fn read_login(
         url: login.url.clone(),
         scopes: login.scopes.clone(),
     };
-    Login::new(settings).map_err(bad)
+    Login::new(settings).map_err(settings_error)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "used with map_err")]
-fn bad(error: InvalidOidcSettings) -> CliError {
+fn settings_error(error: InvalidOidcSettings) -> CliError {
     invalid(&error.to_string())
 }
 

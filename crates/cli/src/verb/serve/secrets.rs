@@ -15,8 +15,8 @@ pub(super) fn names(config: &SystemsConfig) -> Vec<(TenantId, SecretName)> {
             .map(|(id, until)| PreviousSecret { id: id.to_owned(), until: rfc3339_millis(until) }),
     };
     let sources = config.server().sources.iter().map(|source| {
-        let of = name(source.source.as_str(), &source.scheme.to_string(), &source.secret);
-        (source.tenant.clone(), of)
+        let secret = name(source.source.as_str(), &source.scheme.to_string(), &source.secret);
+        (source.tenant.clone(), secret)
     });
     let slack =
         config.slack_secret_names().map(|(tenant, found)| (tenant.clone(), name("slack", "slack", found)));
@@ -40,7 +40,9 @@ server:
         let names = names(&SystemsConfig::parse(CONFIG).unwrap());
         let current: Vec<_> = names
             .iter()
-            .map(|(tenant, of)| (tenant.as_str(), of.source.as_str(), of.scheme.as_str(), of.id.as_str()))
+            .map(|(tenant, secret)| {
+                (tenant.as_str(), secret.source.as_str(), secret.scheme.as_str(), secret.id.as_str())
+            })
             .collect();
         assert_eq!(
             current,

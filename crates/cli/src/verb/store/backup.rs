@@ -10,7 +10,7 @@ use crate::keys;
 use crate::new_file::{create_new, require_new};
 use crate::process::ExitStatus;
 
-use super::copy_key;
+use super::{copy_key, require_no_database};
 
 const EXAMPLE: &str = "\
 Example:
@@ -32,6 +32,7 @@ pub(super) async fn run(Args { copy }: &Args, context: &Context) -> Result<ExitS
     for path in [keys::private_key_path(copy), keys::public_key_path(copy)] {
         require_new(&path)?;
     }
+    require_no_database(copy)?;
     drop(create_new(copy)?);
     let copied = store.back_up(copy).await;
     if let Err(error) = copied {

@@ -16,10 +16,10 @@ fn people(before: &Tenant, after: &Tenant) -> Vec<String> {
         (None, Some(new)) => vec![format!("user {id} added{}", accounts(new))],
         (Some(_), None) => vec![format!("user {id} removed")],
         (Some(old), Some(new)) => {
-            let slack = changed("Slack user", id, old.slack.as_deref(), new.slack.as_deref());
-            let oidc = changed("token subject", id, old.oidc.as_deref(), new.oidc.as_deref());
+            let slack = change_line("Slack user", id, old.slack.as_deref(), new.slack.as_deref());
+            let oidc = change_line("token subject", id, old.oidc.as_deref(), new.oidc.as_deref());
             let [before, after] = [old, new].map(|person| roles(&person.slack_roles));
-            let roles = changed("Slack roles", id, before.as_deref(), after.as_deref());
+            let roles = change_line("Slack roles", id, before.as_deref(), after.as_deref());
             slack.into_iter().chain(oidc).chain(roles).collect()
         }
         (None, None) => Vec::new(),
@@ -27,7 +27,7 @@ fn people(before: &Tenant, after: &Tenant) -> Vec<String> {
     ids.into_iter().flat_map(line).collect()
 }
 
-fn changed(what: &str, id: &PersonId, old: Option<&str>, new: Option<&str>) -> Option<String> {
+fn change_line(what: &str, id: &PersonId, old: Option<&str>, new: Option<&str>) -> Option<String> {
     let (before, after) = (old.unwrap_or("none"), new.unwrap_or("none"));
     (old != new).then(|| format!("{what} of {id}: {before} -> {after}"))
 }
@@ -48,7 +48,7 @@ pub(super) fn roles(roles: &Roles) -> Option<String> {
 fn groups(before: &Tenant, after: &Tenant) -> Vec<String> {
     let names: BTreeSet<&GroupName> = before.groups.keys().chain(after.groups.keys()).collect();
     let lines = |name: &GroupName| match (before.groups.get(name), after.groups.get(name)) {
-        (None, Some(new)) => vec![format!("group {name} added: {}", listed(new))],
+        (None, Some(new)) => vec![format!("group {name} added: {}", member_list(new))],
         (Some(_), None) => vec![format!("group {name} removed")],
         (Some(old), Some(new)) => {
             let joined = new.difference(old).map(|person| format!("{person} added to group {name}"));
@@ -61,7 +61,7 @@ fn groups(before: &Tenant, after: &Tenant) -> Vec<String> {
 }
 
 /// The names, or `no members`.
-pub(super) fn listed(people: &BTreeSet<PersonId>) -> String {
+pub(super) fn member_list(people: &BTreeSet<PersonId>) -> String {
     let names: Vec<_> = people.iter().map(PersonId::as_str).collect();
     if names.is_empty() { "no members".to_owned() } else { names.join(", ") }
 }

@@ -10,7 +10,7 @@ use crate::process::ExitStatus;
 use views::table::{indented, table};
 use views::time;
 
-use super::changes::{listed, roles};
+use super::changes::{member_list, roles};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,17 +35,17 @@ pub(super) fn to_domain(document: api_types::Tenant) -> Tenant {
     tenant.caps = Caps { max_writes_per_run: document.caps.max_writes_per_run };
     tenant.people = document.people.into_iter().map(|(id, person)| (id, person.into())).collect();
     tenant.groups = document.groups;
-    tenant.stopped = document.stopped.as_ref().map(stopped);
+    tenant.stopped = document.stopped.as_ref().map(dispatch_stop);
     tenant.revision = document.revision.unwrap_or_default();
     tenant
 }
 
 /// Only users stop dispatch.
-fn stopped(document: &api_types::Stopped) -> DispatchStop {
+fn dispatch_stop(document: &api_types::Stopped) -> DispatchStop {
     let at = |text: &str| time::parse(text).unwrap_or_default();
     let by = Initiator::new(Cause::User, &document.by);
-    let stopped = DispatchStop::new(by, &document.reason, at(&document.at));
-    DispatchStop { backout: document.backout_started_at.as_deref().map(at), ..stopped }
+    let stop = DispatchStop::new(by, &document.reason, at(&document.at));
+    DispatchStop { backout: document.backout_started_at.as_deref().map(at), ..stop }
 }
 
 fn text(tenant: &Tenant) -> String {
@@ -82,7 +82,7 @@ fn people(tenant: &Tenant) -> String {
 
 fn groups(tenant: &Tenant) -> String {
     let rows: Vec<_> =
-        tenant.groups.iter().map(|(group, members)| [group.to_string(), listed(members)]).collect();
+        tenant.groups.iter().map(|(group, members)| [group.to_string(), member_list(members)]).collect();
     if rows.is_empty() { "  none\n".to_owned() } else { indented(&table(["GROUP", "MEMBERS"], &rows), 2) }
 }
 

@@ -64,28 +64,28 @@ impl Intercept for CrashAt {
     /// Whether the process dies after this call.
     type State = bool;
 
-    async fn before(&self, site: &StoreCall) -> Result<bool, StoreError> {
+    async fn before(&self, call: &StoreCall) -> Result<bool, StoreError> {
         // Heartbeats depend on the clock; counting them would make the call numbers unstable.
-        if site.name.starts_with("worker_registry.") {
+        if call.name.starts_with("worker_registry.") {
             return Ok(false);
         }
-        let here = self.calls.fetch_add(1, Ordering::SeqCst) == self.point.call;
-        if here && self.point.side == Side::Before {
-            die().await;
+        let at_point = self.calls.fetch_add(1, Ordering::SeqCst) == self.point.call;
+        if at_point && self.point.side == Side::Before {
+            kill_self().await;
         }
-        Ok(here)
+        Ok(at_point)
     }
 
-    async fn after(&self, here: bool) -> Result<(), StoreError> {
-        if here && self.point.side == Side::After {
-            die().await;
+    async fn after(&self, at_point: bool) -> Result<(), StoreError> {
+        if at_point && self.point.side == Side::After {
+            kill_self().await;
         }
         Ok(())
     }
 }
 
 /// Sends SIGKILL to this process. Never returns, so that the caller does not continue until the signal arrives.
-async fn die() -> Infallible {
+async fn kill_self() -> Infallible {
     if let Err(error) = kill_process(getpid(), Signal::KILL) {
         tracing::error!(event = "self_kill_failed", %error, "cannot kill this process; blocking instead");
     }

@@ -57,23 +57,23 @@ async fn run_on<S: Store>(
     args: &Args,
     context: &Context,
 ) -> Result<ExitStatus, CliError> {
-    let asked = engine.operations().request_drain(&args.worker, &context.by_user(), &args.reason).await?;
-    let (record, end) = if args.no_wait {
-        (asked, End::NotWaitedFor)
+    let requested = engine.operations().request_drain(&args.worker, &context.by_user(), &args.reason).await?;
+    let (record, result) = if args.no_wait {
+        (requested, WaitResult::NotWaited)
     } else {
-        wait_until_stopped(engine, asked, StatusLine::new(context)).await?
+        wait_until_stopped(engine, requested, StatusLine::new(context)).await?
     };
-    let (text, status) = render(&record, end);
+    let (text, status) = render(&record, result);
     context.print(&text, &json!(WorkerInfo::new(record, engine.now())))?;
     Ok(status)
 }
 
-enum End {
+enum WaitResult {
     /// The worker reported that it stopped.
     Stopped,
     /// The worker stopped sending heartbeats.
     Offline,
-    NotWaitedFor,
+    NotWaited,
 }
 
 /// Waits until the worker has stopped or is offline. Clocks differ between machines, so a worker counts as offline if
@@ -82,14 +82,14 @@ async fn wait_until_stopped<S: Store>(
     engine: &Engine<S>,
     mut record: WorkerRecord,
     mut status_line: StatusLine,
-) -> Result<(WorkerRecord, End), CliError> {
+) -> Result<(WorkerRecord, WaitResult), CliError> {
     let mut changed_at = Instant::now();
     loop {
         let status = match &record.report {
-            WorkerReport::Stopped { .. } => return Ok((record, End::Stopped)),
-            _ if changed_at.elapsed() > OFFLINE_AFTER.std() => return Ok((record, End::Offline)),
+            WorkerReport::Stopped { .. } => return Ok((record, WaitResult::Stopped)),
+            _ if changed_at.elapsed() > OFFLINE_AFTER.std() => return Ok((record, WaitResult::Offline)),
             WorkerReport::Draining { in_flight } => {
-                format!("{} has {} to finish", record.worker, messages(*in_flight))
+                format!("{} has {} to finish", record.worker, message_count(*in_flight))
             }
             WorkerReport::Working { .. } | WorkerReport::Unhealthy { .. } => {
                 format!("{} receives the request within {HEARTBEAT_EVERY}", record.worker)
@@ -105,9 +105,9 @@ async fn wait_until_stopped<S: Store>(
     }
 }
 
-fn render(record: &WorkerRecord, end: End) -> (String, ExitStatus) {
+fn render(record: &WorkerRecord, result: WaitResult) -> (String, ExitStatus) {
     let worker = &record.worker;
-    match (&record.report, end) {
+    match (&record.report, result) {
         (WorkerReport::Stopped { drained: true }, _) => {
             (format!("{worker} has stopped after finishing all its messages"), ExitStatus::Success)
         }
@@ -115,14 +115,14 @@ fn render(record: &WorkerRecord, end: End) -> (String, ExitStatus) {
             let rest = "other workers take over its unfinished steps when their leases expire";
             (format!("{worker} has stopped; {rest}"), ExitStatus::Failure)
         }
-        (_, End::Offline | End::Stopped) => {
+        (_, WaitResult::Offline | WaitResult::Stopped) => {
             let rest = "other workers take over its steps, and it exits if it comes back";
             (format!("{worker} is offline; {rest}"), ExitStatus::Failure)
         }
-        (report, End::NotWaitedFor) => {
+        (report, WaitResult::NotWaited) => {
             let rest = match report.in_flight() {
                 0 => String::new(),
-                some => format!(", and finishes {} before it exits", messages(some)),
+                some => format!(", and finishes {} before it exits", message_count(some)),
             };
             (
                 format!(
@@ -134,6 +134,6 @@ fn render(record: &WorkerRecord, end: End) -> (String, ExitStatus) {
     }
 }
 
-fn messages(count: u32) -> String {
+fn message_count(count: u32) -> String {
     counted(usize::try_from(count).unwrap_or(usize::MAX), "message")
 }

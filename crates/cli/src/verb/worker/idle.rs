@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use domain::{Live, Millis, RunRecord, Timestamp};
+use domain::{Millis, RunRecord, StepState, Timestamp};
 use store::{Clock as _, Due, Ledger as _, SqliteStore, StoreError, SystemClock};
 use tokio::time::sleep;
 
@@ -20,10 +20,10 @@ const POLL_EVERY: Duration = Duration::from_millis(100);
 const OPEN_MAX: u32 = 10_000;
 
 /// A job deferred for longer than this is left to another worker. A received message is invisible for half a minute.
-const SOON: Millis = Millis::mins(1);
+const JOB_DELAY_MAX: Millis = Millis::mins(1);
 
 /// Returns when no work is left.
-pub(super) async fn idle(store: &SqliteStore) {
+pub(super) async fn wait_until_idle(store: &SqliteStore) {
     loop {
         match is_idle(store).await {
             Ok(true) => return,
@@ -46,19 +46,19 @@ async fn is_idle(store: &SqliteStore) -> Result<bool, StoreError> {
             return Ok(false);
         }
     }
-    Ok(store.jobs(SystemClock.now() + SOON).await? == 0)
+    Ok(store.jobs(SystemClock.now() + JOB_DELAY_MAX).await? == 0)
 }
 
 fn is_waiting(record: &RunRecord, now: Timestamp) -> bool {
-    match &record.live {
+    match &record.step_state {
         // It may have ended since the index was read.
         _ if record.due_at.is_none() => true,
-        Live::WaitingEvent { deadline, .. } => *deadline > now,
-        Live::WaitingApproval { nudge_at, .. } => *nudge_at > now,
-        Live::Ready { .. }
-        | Live::Running(_)
-        | Live::Retrying { .. }
-        | Live::Unresolved { .. }
-        | Live::Ended { .. } => false,
+        StepState::WaitingEvent { deadline, .. } => *deadline > now,
+        StepState::WaitingApproval { nudge_at, .. } => *nudge_at > now,
+        StepState::Ready { .. }
+        | StepState::Running(_)
+        | StepState::Retrying { .. }
+        | StepState::Unresolved { .. }
+        | StepState::Ended { .. } => false,
     }
 }

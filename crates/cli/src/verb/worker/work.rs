@@ -18,12 +18,12 @@ use crate::telemetry::{Metrics, start_logging};
 use crate::{keys, random};
 
 use super::crash::{CrashAt, CrashPoint};
-use super::idle::idle;
+use super::idle::wait_until_idle;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Work {
-    /// The number of concurrent steps. A quarter of this number is added for runs that were just approved or rejected,
-    /// so that decisions never wait for a free slot
+    /// The number of concurrent steps. The worker reserves up to the same number again for tenants that use less than
+    /// an eighth of it, and a quarter of it for runs that were just approved or rejected
     #[arg(long, value_name = "N", default_value = "16")]
     concurrency: NonZeroU16,
     /// The duration of a lease. After this time without a renewal, another worker may take over the step
@@ -65,14 +65,14 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<ExitStatus, Cli
     let store = context.file_store(IfMissing::Create)?;
     let systems = ExternalSystems::read(&args, context)?;
     // The idle check uses the store directly, so that `--crash-at` does not count its calls.
-    let uncounted = store.clone();
+    let idle_check_store = store.clone();
     let path = context.store.display();
     tracing::info!(event = "worker_started", worker = %me, store = %path, concurrency = args.concurrency, "worker started");
     let finished = match args.crash_at {
-        None => Box::pin(work(&args, store, (timing, me, systems), uncounted)).await?,
+        None => Box::pin(run_worker(&args, store, (timing, me, systems), idle_check_store)).await?,
         Some(point) => {
             let store = Intercepted::new(store, CrashAt::new(point));
-            Box::pin(work(&args, store, (timing, me, systems), uncounted)).await?
+            Box::pin(run_worker(&args, store, (timing, me, systems), idle_check_store)).await?
         }
     };
     Ok(ExitStatus::success_if(finished))
@@ -109,11 +109,11 @@ fn timing(lease: Millis, renew_every: Option<Millis>) -> Result<Timing, CliError
 }
 
 /// Runs the worker; returns whether every running step finished.
-async fn work<S: Store>(
+async fn run_worker<S: Store>(
     args: &Work,
     store: S,
     (timing, me, systems): (Timing, WorkerId, ExternalSystems),
-    uncounted: SqliteStore,
+    idle_check_store: SqliteStore,
 ) -> Result<bool, CliError> {
     let settings = WorkerSettings {
         concurrency: Concurrency::for_steps(args.concurrency.get().into()),
@@ -133,19 +133,21 @@ async fn work<S: Store>(
     let shutdown = CancellationToken::new();
     let worker = Worker::new(Arc::new(engine), settings, me, shutdown.clone());
     let mut signals = ShutdownSignal::listen()?;
-    let idle = async { if args.until_idle { idle(&uncounted).await } else { std::future::pending().await } };
+    let idle = async {
+        if args.until_idle { wait_until_idle(&idle_check_store).await } else { std::future::pending().await }
+    };
     let working = worker.run();
     tokio::pin!(working);
     tokio::select! {
         // An operator drained it through the worker registry.
         finished = &mut working => return Ok(log_exit(finished)),
-        reason = signals.received() => log_drain(reason),
+        reason = signals.recv() => log_drain(reason),
         () = idle => log_drain("idle"),
     }
     shutdown.cancel();
     tokio::select! {
         finished = working => Ok(log_exit(finished)),
-        _ = signals.received() => Ok(log_exit(false)),
+        _ = signals.recv() => Ok(log_exit(false)),
     }
 }
 

@@ -78,7 +78,7 @@ fn row(plan: &Plan, tools: &ToolRegistry, at: usize, step: &PlannedStep) -> [Str
         step.id.to_string(),
         tool(&step.work).to_owned(),
         effect(tools, &step.work).unwrap_or_else(|| "known at run time".to_owned()),
-        reads(plan, &step.reads).join(", "),
+        input_names(plan, &step.reads).join(", "),
         undo,
     ]
 }
@@ -89,7 +89,7 @@ fn plan_json(file: &Path, plan: &Plan, tools: &ToolRegistry) -> Value {
             "id": step.id,
             "tool": tool(&step.work),
             "effect": effect(tools, &step.work),
-            "reads": reads(plan, &step.reads),
+            "reads": input_names(plan, &step.reads),
             "rollback": step.rollback.is_some(),
             "attempts": step.retry.attempts,
         })
@@ -112,7 +112,7 @@ fn effect(tools: &ToolRegistry, work: &Work) -> Option<String> {
     }
 }
 
-fn reads(plan: &Plan, reads: &InputRefs) -> Vec<String> {
+fn input_names(plan: &Plan, reads: &InputRefs) -> Vec<String> {
     let trigger = reads.trigger.then(|| "trigger".to_owned());
     let steps = reads.steps.iter().filter_map(|seq| plan.step(*seq)).map(|step| step.id.to_string());
     trigger.into_iter().chain(steps).collect()

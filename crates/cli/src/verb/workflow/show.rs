@@ -22,10 +22,10 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let session = context.connect()?;
-    let shown = session.client.workflow(&args.name).await.map_err(|error| unknown(error, &args.name))?;
-    let applied = &shown.workflow;
+    let detail = session.client.workflow(&args.name).await.map_err(|error| show_error(error, &args.name))?;
+    let applied = &detail.workflow;
     // A newer server may return a plan that this program cannot read; its steps are then in the JSON only.
-    let steps = serde_json::from_value::<Plan>(shown.definition.clone()).map(|plan| steps(&plan));
+    let steps = serde_json::from_value::<Plan>(detail.definition.clone()).map(|plan| steps(&plan));
     let text = format!(
         "workflow  {}, version {}\napplied   at {} by {}\ntrigger   {}\n\n{}",
         applied.workflow,
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
         steps.unwrap_or_else(|_| "see the steps with --json\n".to_owned()),
     );
     let mut json = to_json(applied);
-    json["definition"] = json!(shown.definition);
+    json["definition"] = json!(detail.definition);
     context.print(&text, &json)?;
     Ok(ExitStatus::Success)
 }
@@ -51,7 +51,7 @@ fn steps(plan: &Plan) -> String {
     indented(&table(["#", "STEP", "TOOL"], &rows), 2)
 }
 
-fn unknown(error: ClientError, name: &WorkflowName) -> CliError {
+fn show_error(error: ClientError, name: &WorkflowName) -> CliError {
     if error.is("NOT_FOUND") {
         return CliError::Usage(format!(
             "workflow {name} is not applied; list applied workflows with `workflow list`"

@@ -20,8 +20,8 @@ const BAR_HIGH: usize = 16;
 /// The height of the axis labels.
 const AXIS: usize = 24;
 /// The whole width in thousandths of a percent, and the minimum width of a visible bar.
-const WHOLE: u32 = 100_000;
-const SHORTEST: u32 = 600;
+const FULL_WIDTH: u32 = 100_000;
+const BAR_WIDTH_MIN: u32 = 600;
 /// The distance of a mark from both ends.
 const MARK_MARGIN: u32 = 1_000;
 const TICKS: u32 = 4;
@@ -47,7 +47,7 @@ fn percent(thousandths: u32) -> String {
 }
 
 fn position(timeline: &Timeline, at: Timestamp) -> u32 {
-    timeline.position(at.max(timeline.from), WHOLE)
+    timeline.position(at.max(timeline.from), FULL_WIDTH)
 }
 
 fn grid(timeline: &Timeline, high: usize) -> Markup {
@@ -55,7 +55,7 @@ fn grid(timeline: &Timeline, high: usize) -> Markup {
     html! {
         g.axis aria-hidden="true" {
             @for tick in 0..=TICKS {
-                @let x = percent(WHOLE * tick / TICKS);
+                @let x = percent(FULL_WIDTH * tick / TICKS);
                 line x1=(x) x2=(x) y1="0" y2=(high) {}
                 text x=(x) y=(high + 16) text-anchor=(anchor(tick)) {
                     (duration(domain::Millis(whole * u64::from(tick) / u64::from(TICKS))))
@@ -83,16 +83,16 @@ fn row_markup(timeline: &Timeline, row: &TimelineRow, status: StepStatus) -> Mar
 }
 
 fn bar_markup(timeline: &Timeline, row: &TimelineRow, bar: &Segment) -> Markup {
-    let from = position(timeline, bar.from).min(WHOLE - SHORTEST);
-    let wide = position(timeline, bar.until).saturating_sub(from).max(SHORTEST);
+    let from = position(timeline, bar.from).min(FULL_WIDTH - BAR_WIDTH_MIN);
+    let width = position(timeline, bar.until).saturating_sub(from).max(BAR_WIDTH_MIN);
     let text = visible(&format!("{}: {}", row.step, describe(bar)), false);
     let (class, pattern) = BarStyle::of(bar).class();
     html! {
         g.bar tabindex="0" role="img" aria-label=(text) {
             title { (text) }
-            rect class=(class) x=(percent(from)) y=(BAR) width=(percent(wide)) height=(BAR_HIGH) rx="2" {}
+            rect class=(class) x=(percent(from)) y=(BAR) width=(percent(width)) height=(BAR_HIGH) rx="2" {}
             @if let Some(pattern) = pattern {
-                rect x=(percent(from)) y=(BAR) width=(percent(wide)) height=(BAR_HIGH) rx="2" fill=(pattern) {}
+                rect x=(percent(from)) y=(BAR) width=(percent(width)) height=(BAR_HIGH) rx="2" fill=(pattern) {}
             }
         }
     }
@@ -160,7 +160,7 @@ impl BarStyle {
 
 fn mark_markup(timeline: &Timeline, mark: &Mark) -> Markup {
     let text = visible(&format!("{}, at {}", mark.text, timestamp(mark.at)), false);
-    let x = percent(position(timeline, mark.at).clamp(MARK_MARGIN, WHOLE - MARK_MARGIN));
+    let x = percent(position(timeline, mark.at).clamp(MARK_MARGIN, FULL_WIDTH - MARK_MARGIN));
     html! {
         svg.mark x=(x) y=(BAR + BAR_HIGH / 2) {
             g tabindex="0" role="img" aria-label=(text) { title { (text) } (shape(mark.kind)) }
