@@ -29,13 +29,13 @@ lease, and drained. Dispatch is stopped and started; policy and directory change
 or full for some seconds. ServiceNow, GitHub, Slack and an HTTP service are fakes outside these processes:
 they lose replies, fail, limit rates, and count every effect.
 
-After the load, every run must end and be sealed. The soak fails and keeps the store if
+After the load, every run must end and have evidence. The soak fails and keeps the store if
   - an accepted request has no run, a run has no accepted request, or a run does not end
   - an effect happened without a receipt, not as often as its receipt says, or twice without a user who
     resumed a run with an unknown outcome
   - the ledger and the evidence have different receipts, or a bundle is missing or does not verify
   - an effect was attempted although policy denies it, or without the votes of users who may approve it
-  - the log of runs has a gap, two entries for one run, or another root than a bundle says
+  - the transparency log has a gap, two entries for one run, or another root than a bundle says
 
 Full size: --release --minutes 600 --runs 100000, and --release --minutes 600 --runs 5000 --store aws.
 ";
@@ -63,9 +63,12 @@ pub(crate) fn options(args: &[String]) -> Result<Vec<String>, UsageError> {
 pub(crate) fn soak(cargo: &Cargo, options: &[String]) -> Stages {
     let mut stages = Stages::default();
     let is_release = options.iter().any(|option| option == "--release");
-    // The same build as for the tests: with other targets the libraries would be compiled again.
-    let mut build = cargo.command(&BUILD);
-    build.arg(ALL_FEATURES).args(is_release.then_some("--release"));
+    // In the development profile, the same build as for the tests: with other targets the libraries would be compiled
+    // again. The release profile has no build of tests to share.
+    let arguments: &[&str] =
+        if is_release { &["build", "--workspace", "--bins", "--release"] } else { &BUILD };
+    let mut build = cargo.command(arguments);
+    build.arg(ALL_FEATURES);
     if !stages.run("build", &mut build) {
         stages.note("the soak was not run, because the build failed");
         return stages;

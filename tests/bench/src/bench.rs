@@ -252,9 +252,9 @@ impl Bench {
 
     /// Starts `runs` runs, with the concurrency of the load, and waits for the last.
     async fn run(&mut self, runs: u32) -> Result<(), String> {
-        let room = Arc::new(Semaphore::new(usize::try_from(self.load.in_flight).unwrap_or(1)));
+        let slots = Arc::new(Semaphore::new(usize::try_from(self.load.in_flight).unwrap_or(1)));
         for _ in 0..runs {
-            let permit = Arc::clone(&room).acquire_owned().await.map_err(|error| error.to_string())?;
+            let permit = Arc::clone(&slots).acquire_owned().await.map_err(|error| error.to_string())?;
             let start_command = self.start_command()?;
             let run = RunKey {
                 tenant: start_command.tenant.clone(),
@@ -268,7 +268,7 @@ impl Bench {
                 }
             });
         }
-        let all = room.acquire_many(self.load.in_flight).await.map_err(|error| error.to_string())?;
+        let all = slots.acquire_many(self.load.in_flight).await.map_err(|error| error.to_string())?;
         drop(all);
         // Evidence is built after the run ends; its cost belongs to the run.
         while self.with_evidence

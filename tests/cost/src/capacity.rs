@@ -104,7 +104,7 @@ impl Intercept for Capacity {
         state: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let Some(request) = state.load::<PendingRequest>().cloned() else { return Ok(()) };
-        self.0.answered(request.write_kind);
+        self.0.record_response(request.write_kind);
         let answer = context.response().filter(|answer| answer.status().is_success());
         let answer = answer.and_then(|answer| serde_json::from_slice(answer.body().bytes()?).ok());
         self.count(&request, answer.as_ref());
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_that_ends_a_step_is_recognised() {
+    fn commit_that_ends_a_step_is_recognised() {
         let run = json!({ "Update": { "Key": { "pk": { "S": "a#run#1" }, "sk": { "S": "run" } } } });
         let step = json!({ "Put": { "Item": { "pk": { "S": "a#run#1" }, "sk": { "S": "step#00001#0" } } } });
         let both = json!({ "TransactItems": [run, step] });

@@ -30,7 +30,7 @@ impl CountingStore {
         self.meter.add(kind, Tally { requests: 1, ..Tally::default() });
         self.meter.sent();
         let answer = answer.await;
-        self.meter.answered(WriteKind::default());
+        self.meter.record_response(WriteKind::default());
         answer
     }
 

@@ -91,7 +91,7 @@ struct SlackNotifier(Slack);
 
 #[async_trait]
 impl ApprovalNotifier for SlackNotifier {
-    async fn show(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotifyFailure> {
+    async fn notify(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotifyFailure> {
         self.0.sync_card(approval, card).await.map_err(|error| NotifyFailure {
             approval: approval.id.clone(),
             why: engine::error_chain(&error),

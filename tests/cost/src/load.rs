@@ -196,7 +196,9 @@ impl TestEnv {
                 let (engine, reply) = (Arc::clone(&self.engine), reply(number)?);
                 let tenant = tenant()?;
                 let answering =
-                    tokio::spawn(async move { Box::pin(engine.governance().answer(&tenant, reply)).await });
+                    tokio::spawn(
+                        async move { Box::pin(engine.governance().record_vote(&tenant, reply)).await },
+                    );
                 functions.answers.push(answering.id());
                 answering.await.map_err(to_text)?.map_err(to_text)?;
             }

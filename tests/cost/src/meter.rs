@@ -106,7 +106,7 @@ impl Meter {
     }
 
     /// Records the answer to a request.
-    pub(crate) fn answered(&self, write_kind: WriteKind) {
+    pub(crate) fn record_response(&self, write_kind: WriteKind) {
         let mut counters = self.counters.lock();
         let Some(task) = counters.task() else { return };
         task.depth = task.depth.saturating_sub(1);
@@ -155,14 +155,14 @@ mod tests {
         let advance = tokio::spawn(async move {
             let request = |write_kind| {
                 counting.sent();
-                counting.answered(write_kind);
+                counting.record_response(write_kind);
             };
             request(WriteKind::default());
             request(COMMIT);
             counting.sent();
             counting.sent();
-            counting.answered(WriteKind::default());
-            counting.answered(WriteKind::default());
+            counting.record_response(WriteKind::default());
+            counting.record_response(WriteKind::default());
             request(LAST);
             counting.deleted();
         });

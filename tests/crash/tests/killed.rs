@@ -59,7 +59,7 @@ fn work(binary: &Path, file: &Path, service: &CountingService, crash_at: &str) -
 }
 
 #[tokio::test]
-async fn a_worker_killed_at_any_call_loses_and_repeats_nothing() {
+async fn worker_killed_at_any_call_loses_and_repeats_nothing() {
     let binary = countersign().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("killed.db");
@@ -87,7 +87,7 @@ async fn a_worker_killed_at_any_call_loses_and_repeats_nothing() {
     let key = evidence::PublicKey::from_text(&key).unwrap();
     for run in &runs {
         let view = engine.operations().inspect(run).await.unwrap();
-        assert_eq!(view.record.status, RunStatus::Succeeded, "{run}: {:?}", view.record.live);
+        assert_eq!(view.record.status, RunStatus::Succeeded, "{run}: {:?}", view.record.step_state);
         assert!(view.events.is_ok(), "{run}: {:?}", view.events.err());
         let (_, bundle) = engine.operations().evidence(run).await.unwrap();
         let verified = evidence::verify(&bundle, &key);

@@ -25,7 +25,7 @@ pub fn granted(program: &str) -> BTreeSet<Grant> {
     let locals = body.get_blocks("locals").next().unwrap();
     let statements = &locals.body.get_attribute("statements").unwrap().value;
     let lists = entry(statements.as_object().unwrap(), program).as_func_call().unwrap();
-    let uses_keys = lists.args.iter().any(|list| written(list) == KEYS);
+    let uses_keys = lists.args.iter().any(|list| expression_text(list) == KEYS);
     assert!(uses_keys, "{PROGRAMS}: {program} may not use the key that everything is encrypted with");
     lists.args.iter().flat_map(statement_list).collect()
 }
@@ -38,7 +38,7 @@ pub fn allows(granted: &BTreeSet<Grant>, (action, on): &Grant) -> bool {
 
 fn statement_list(list: &Expression) -> Vec<Grant> {
     let Some(list) = list.as_array() else {
-        return match written(list).as_str() {
+        return match expression_text(list).as_str() {
             // The brackets name the secret's program.
             secret if secret.starts_with("local.secret[") => {
                 vec![grant("secretsmanager", "GetSecretValue", "secret")]
@@ -53,10 +53,10 @@ fn statement_list(list: &Expression) -> Vec<Grant> {
 
 fn statement(statement: &Object) -> Vec<Grant> {
     let resources: Vec<String> = match entry(statement, "resources") {
-        Expression::Array(list) => list.iter().flat_map(|one| named(&written(one))).collect(),
-        other => named(&written(other)),
+        Expression::Array(list) => list.iter().flat_map(|one| named(&expression_text(one))).collect(),
+        other => named(&expression_text(other)),
     };
-    let actions = entry(statement, "actions").as_array().unwrap().iter().map(written);
+    let actions = entry(statement, "actions").as_array().unwrap().iter().map(expression_text);
     actions.flat_map(|action| resources.iter().map(move |on| (action.clone(), on.clone()))).collect()
 }
 
@@ -86,7 +86,7 @@ fn entry<'o>(object: &'o Object, name: &str) -> &'o Expression {
 }
 
 /// The text of an expression; a string without its quotes.
-fn written(expression: &Expression) -> String {
+fn expression_text(expression: &Expression) -> String {
     let written = expression.to_string();
     let written = written.trim();
     let text = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));

@@ -32,7 +32,7 @@ Usage: scale [--only rates|fleet] [--nightly] [--seed N] [--json]
   --json       Print the results as one JSON object on standard output
 
 The rates:
-  seal     Bundles sealed for one tenant by 4 processes with 128 jobs each, a second
+  seal     Bundles signed for one tenant by 4 processes with 128 jobs each, a second
   wake     Due runs woken by one sweeper, a second
   behind   The same, behind 2,500 finished runs without evidence
   runs     Runs that start, finish and get their evidence, a second, before the hottest shared partition is full
@@ -84,7 +84,7 @@ fn results(options: &Options) -> Result<Results, String> {
     thread::scope(|scope| {
         let fleet = (!options.rates_only).then(|| scope.spawn(move || fleet::simulate(fleet, seed)));
         let rates = if options.fleet_only { Vec::new() } else { measure::all(sizes, seed)? };
-        Ok(Results { rates, fleet: fleet.map(measure::finished).transpose()? })
+        Ok(Results { rates, fleet: fleet.map(measure::join_thread).transpose()? })
     })
 }
 
@@ -125,14 +125,17 @@ fn report(Results { rates, fleet }: &Results, json: bool) -> ExitCode {
         eprintln!("{fleet}");
     }
     if json {
-        let mut values: serde_json::Map<_, _> =
-            rates.iter().map(|of| (format!("{}_per_second", of.name), of.rate.round().into())).collect();
+        let mut values: serde_json::Map<_, _> = rates
+            .iter()
+            .map(|measurement| (format!("{}_per_second", measurement.name), measurement.rate.round().into()))
+            .collect();
         if let Some(fleet) = fleet {
             values.insert("fleet_violations".to_owned(), fleet.violations.len().into());
         }
         println!("{}", serde_json::Value::Object(values));
     }
-    let missed: Vec<&Measurement> = rates.iter().filter(|of| of.rate < of.minimum).collect();
+    let missed: Vec<&Measurement> =
+        rates.iter().filter(|measurement| measurement.rate < measurement.minimum).collect();
     for measurement in &missed {
         eprintln!("scale: {} is below its minimum of {:.0}/s", measurement.name, measurement.minimum);
     }

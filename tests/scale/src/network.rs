@@ -121,7 +121,7 @@ impl Network {
     pub(crate) fn start(&self, conditions: Conditions) {
         let mut state = self.state.lock();
         state.conditions = conditions;
-        state.partitions.restart(conditions.capacity.unwrap_or(1.0));
+        state.partitions.reset(conditions.capacity.unwrap_or(1.0));
         state.visibility.index_lag = conditions.index_lag;
         (state.requests, state.throttled, state.idle_units) = (0, 0, 0.0);
         state.throttled_shared.clear();
@@ -169,7 +169,7 @@ impl State {
     fn refusal(&mut self, operation: &str, body: &Value) -> Option<Vec<u8>> {
         self.requests += 1;
         if self.conditions.capacity.is_some()
-            && let Some(partition) = self.partitions.exhausted(operation, body)
+            && let Some(partition) = self.partitions.exhausted_partition(operation, body)
         {
             self.throttled += 1;
             if is_shared(&partition) {
@@ -230,18 +230,18 @@ impl Connection {
             return response(400, refused);
         }
         body["ReturnConsumedCapacity"] = json!("INDEXES");
-        let (status, reply) = self.carry_out(&request, &operation, &body, latency / 2)?;
+        let (status, reply) = self.execute(&request, &operation, &body, latency / 2)?;
         tokio::time::sleep(latency / 2).await;
         response(status, reply)
     }
 
-    /// Sends a request to the emulator and records its consequences. `rest` is the time until the caller gets the reply.
-    fn carry_out(
+    /// Sends a request to the emulator and records its consequences. The caller gets the reply after `reply_latency`.
+    fn execute(
         &self,
         request: &HttpRequest,
         operation: &str,
         body: &Value,
-        rest: Duration,
+        reply_latency: Duration,
     ) -> Result<(u16, Vec<u8>), ConnectorError> {
         let replica = self.state.lock().replica.clone();
         let Some(replica) = replica else {
@@ -271,14 +271,14 @@ impl Connection {
             return Ok((status, reply));
         }
         if keys.is_empty() {
-            self.state.lock().visibility.as_seen(&mut parsed);
+            self.state.lock().visibility.mask_response(&mut parsed);
             return Ok((status, parsed.to_string().into()));
         }
         let after = self.images(request, body, &keys)?;
         let State { visibility, random, conditions, .. } = &mut *self.state.lock();
-        visibility.written(&keys, &after, random);
+        visibility.record_writes(&keys, &after, random);
         if operation == "TransactWriteItems" && !conditions.index_lag.is_zero() {
-            visibility.hide(&keys, &before, rest, random);
+            visibility.hide(&keys, &before, reply_latency, random);
         }
         Ok((status, reply))
     }
@@ -291,7 +291,7 @@ impl Connection {
         replica: &str,
     ) -> Result<(u16, Vec<u8>), ConnectorError> {
         let table = body["TableName"].as_str().unwrap_or_default();
-        let changes = self.state.lock().visibility.replication(table);
+        let changes = self.state.lock().visibility.replication_requests(table);
         for change in changes {
             let (status, reply) = self.forward(copy(request, "BatchWriteItem", &change, Some(replica))?)?;
             if status != 200 {
@@ -349,12 +349,12 @@ impl Connection {
 
 /// The table that a request writes to.
 fn table_of(body: &Value) -> Option<String> {
-    let of_batch = || body["RequestItems"].as_object()?.keys().next().cloned();
-    let of_transaction = || {
+    let batch_table = || body["RequestItems"].as_object()?.keys().next().cloned();
+    let transaction_table = || {
         let first = body["TransactItems"].as_array()?.first()?.as_object()?.values().next()?;
         first["TableName"].as_str().map(str::to_owned)
     };
-    body["TableName"].as_str().map(str::to_owned).or_else(of_transaction).or_else(of_batch)
+    body["TableName"].as_str().map(str::to_owned).or_else(transaction_table).or_else(batch_table)
 }
 
 /// A request with another operation and body, to another endpoint if there is one.

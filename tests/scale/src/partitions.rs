@@ -83,19 +83,19 @@ impl Partitions {
     /// All units that were consumed since the last reset, except those of the worker registry, which a fleet without
     /// runs uses too.
     pub(crate) fn consumed(&self, access: Access) -> f64 {
-        let counts = |partition: &str, of: Access| of == access && partition != WORKER_REGISTRY;
+        let counts = |partition: &str, used: Access| used == access && partition != WORKER_REGISTRY;
         self.buckets
             .iter()
-            .filter(|((partition, of), _)| counts(partition, *of))
+            .filter(|((partition, used), _)| counts(partition, *used))
             .map(|(_, bucket)| bucket.consumed)
             .sum()
     }
 
     /// A partition of this request that has no capacity left. A write needs capacity in its indexes too.
-    pub(crate) fn exhausted(&mut self, operation: &str, body: &Value) -> Option<String> {
+    pub(crate) fn exhausted_partition(&mut self, operation: &str, body: &Value) -> Option<String> {
         let access = Access::of(operation);
         let mut partitions = table_partitions(body);
-        partitions.extend(queried(body));
+        partitions.extend(queried_partition(body));
         if access == Access::Write {
             partitions.extend(INDEXES.iter().flat_map(|(index, _)| self.index_partitions(index, body)));
         }
@@ -105,18 +105,18 @@ impl Partitions {
     /// Takes the units that DynamoDB reports for a request.
     pub(crate) fn consume(&mut self, operation: &str, body: &Value, response: &Value) {
         let access = Access::of(operation);
-        for consumed in each(&response["ConsumedCapacity"]) {
-            let mut of_indexes = 0.0;
+        for consumed in one_or_many(&response["ConsumedCapacity"]) {
+            let mut index_units = 0.0;
             for (index, units) in consumed["GlobalSecondaryIndexes"].as_object().into_iter().flatten() {
                 let units = units["CapacityUnits"].as_f64().unwrap_or_default();
-                of_indexes += units;
+                index_units += units;
                 let partitions = self.index_partitions(index, body);
-                self.take(&partitions, access, units);
+                self.consume_units(&partitions, access, units);
             }
-            let of_table = consumed["CapacityUnits"].as_f64().unwrap_or_default() - of_indexes;
-            self.take(&table_partitions(body), access, of_table);
+            let table_units = consumed["CapacityUnits"].as_f64().unwrap_or_default() - index_units;
+            self.consume_units(&table_partitions(body), access, table_units);
         }
-        self.remember(body);
+        self.record_index_entries(body);
     }
 
     /// The partitions that consumed most, relative to their limit.
@@ -136,12 +136,12 @@ impl Partitions {
     }
 
     /// Forgets what was consumed so far, and sets the part of the real limits that a partition has.
-    pub(crate) fn restart(&mut self, scale: f64) {
+    pub(crate) fn reset(&mut self, scale: f64) {
         self.buckets.clear();
         self.scale = scale;
     }
 
-    fn take(&mut self, partitions: &[String], access: Access, units: f64) {
+    fn consume_units(&mut self, partitions: &[String], access: Access, units: f64) {
         let share = units / f64::from(u32::try_from(partitions.len().max(1)).unwrap_or(u32::MAX));
         for partition in partitions {
             let bucket = self.bucket(partition.clone(), access);
@@ -166,10 +166,12 @@ impl Partitions {
         let Some((index, attribute)) = INDEXES.into_iter().find(|(name, _)| *name == index) else {
             return Vec::new();
         };
-        let mut found: Vec<String> = queried(body).into_iter().collect();
+        let mut found: Vec<String> = queried_partition(body).into_iter().collect();
         for write in writes(body) {
-            let before = key_of(write).and_then(|key| self.items.get(&key)).and_then(|of| of.get(attribute));
-            let after = value_of(write, attribute).filter(|_| before.is_none() || !keeps(write, attribute));
+            let before =
+                key_of(write).and_then(|key| self.items.get(&key)).and_then(|entries| entries.get(attribute));
+            let after =
+                value_of(write, attribute).filter(|_| before.is_none() || !keeps_value(write, attribute));
             found.extend(before.into_iter().chain(&after).map(|value| format!("{index} {value}")));
         }
         found.sort();
@@ -177,13 +179,13 @@ impl Partitions {
         found
     }
 
-    fn remember(&mut self, body: &Value) {
+    fn record_index_entries(&mut self, body: &Value) {
         for write in writes(body) {
             let Some(key) = key_of(write) else { continue };
             let item = self.items.entry(key).or_default();
             for (_, attribute) in INDEXES {
                 match value_of(write, attribute) {
-                    Some(_) if keeps(write, attribute) && item.contains_key(attribute) => {}
+                    Some(_) if keeps_value(write, attribute) && item.contains_key(attribute) => {}
                     Some(value) => drop(item.insert(attribute, value)),
                     None => {}
                 }
@@ -193,7 +195,7 @@ impl Partitions {
 }
 
 /// The value itself, or the elements of a list.
-fn each(value: &Value) -> Vec<&Value> {
+fn one_or_many(value: &Value) -> Vec<&Value> {
     value.as_array().map_or_else(|| vec![value], |values| values.iter().collect())
 }
 
@@ -227,13 +229,13 @@ fn value_of(write: &Value, attribute: &str) -> Option<String> {
 }
 
 /// Whether a write keeps the value that an attribute has.
-fn keeps(write: &Value, attribute: &str) -> bool {
+fn keeps_value(write: &Value, attribute: &str) -> bool {
     let expression = write["UpdateExpression"].as_str().unwrap_or_default();
     expression.contains(&format!("if_not_exists({attribute}"))
 }
 
 /// The index partition of a query.
-fn queried(body: &Value) -> Option<String> {
+fn queried_partition(body: &Value) -> Option<String> {
     let index = body["IndexName"].as_str()?;
     let partition = body["ExpressionAttributeValues"][":partition"]["S"].as_str()?;
     Some(format!("{index} {partition}"))
@@ -241,9 +243,9 @@ fn queried(body: &Value) -> Option<String> {
 
 /// The partitions of the table that a request reads or changes.
 fn table_partitions(body: &Value) -> Vec<String> {
-    let of_keys = |batch: &Value| batch["Keys"].as_array().cloned().unwrap_or_default();
+    let batch_keys = |batch: &Value| batch["Keys"].as_array().cloned().unwrap_or_default();
     let batches = body["RequestItems"].as_object().into_iter().flat_map(|tables| tables.values());
-    let keys = batches.flat_map(of_keys).filter_map(|key| Some(key["pk"]["S"].as_str()?.to_owned()));
+    let keys = batches.flat_map(batch_keys).filter_map(|key| Some(key["pk"]["S"].as_str()?.to_owned()));
     let written = writes(body).into_iter().filter_map(|write| {
         let key = if write["Item"].is_object() { &write["Item"] } else { &write["Key"] };
         Some(key["pk"]["S"].as_str()?.to_owned())
@@ -259,34 +261,34 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_partition_is_exhausted_for_the_rest_of_its_second() {
+    async fn partition_is_exhausted_for_the_rest_of_its_second() {
         let mut partitions = Partitions::default();
         let body = json!({ "Item": { "pk": { "S": "a" }, "sk": { "S": "x" } } });
         let used = |units: f64| json!({ "ConsumedCapacity": { "CapacityUnits": units } });
-        assert_eq!(partitions.exhausted("PutItem", &body), None);
+        assert_eq!(partitions.exhausted_partition("PutItem", &body), None);
         partitions.consume("PutItem", &body, &used(1_000.0));
-        assert_eq!(partitions.exhausted("PutItem", &body).as_deref(), Some("a"));
-        assert_eq!(partitions.exhausted("GetItem", &body), None, "reads have their own limit");
+        assert_eq!(partitions.exhausted_partition("PutItem", &body).as_deref(), Some("a"));
+        assert_eq!(partitions.exhausted_partition("GetItem", &body), None, "reads have their own limit");
         let other = json!({ "Item": { "pk": { "S": "b" }, "sk": { "S": "x" } } });
-        assert_eq!(partitions.exhausted("PutItem", &other), None);
+        assert_eq!(partitions.exhausted_partition("PutItem", &other), None);
         tokio::time::advance(Duration::from_millis(10)).await;
-        assert_eq!(partitions.exhausted("PutItem", &body), None);
+        assert_eq!(partitions.exhausted_partition("PutItem", &body), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_full_index_partition_stops_writes() {
+    async fn full_index_partition_stops_writes() {
         let mut partitions = Partitions::default();
         let item = |name: &str| json!({ "Item": { "pk": { "S": name }, "sk": { "S": "x" }, "due_pk": { "S": "run#1" } } });
         let used = json!({ "ConsumedCapacity": {
             "CapacityUnits": 1_001.0, "GlobalSecondaryIndexes": { "due": { "CapacityUnits": 1_000.0 } }
         } });
         partitions.consume("PutItem", &item("a"), &used);
-        assert_eq!(partitions.exhausted("PutItem", &item("b")).as_deref(), Some("due run#1"));
+        assert_eq!(partitions.exhausted_partition("PutItem", &item("b")).as_deref(), Some("due run#1"));
         assert!(is_shared("due run#1") && is_shared("#fleet") && !is_shared("acme#log"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_index_entry_that_moves_counts_in_both_partitions() {
+    async fn moved_index_entry_counts_in_both_partitions() {
         let mut partitions = Partitions::default();
         let key = json!({ "pk": { "S": "a" }, "sk": { "S": "run" } });
         let used = json!({ "ConsumedCapacity": {
@@ -294,7 +296,7 @@ mod tests {
         } });
         let to = |partition: &str| json!({ "Key": key, "ExpressionAttributeValues": { ":due_pk": { "S": partition } } });
         partitions.consume("UpdateItem", &to("run#1"), &used);
-        partitions.restart(1.0);
+        partitions.reset(1.0);
         partitions.consume("UpdateItem", &to("evidence#1"), &used);
         let units: Vec<(String, f64)> =
             partitions.hottest(9).into_iter().map(|used| (used.partition, used.units)).collect();

@@ -45,13 +45,13 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Messages {
-    last: u64,
+    last_id: u64,
     all: HashMap<u64, Message>,
     /// Messages that are not in flight, by the time at which they are visible.
     waiting: BTreeMap<TenantId, BTreeSet<(Instant, u64)>>,
     /// Messages in flight, by the time at which they become visible again.
     in_flight: BTreeSet<(Instant, u64)>,
-    in_flight_of: BTreeMap<TenantId, usize>,
+    in_flight_by_tenant: BTreeMap<TenantId, usize>,
     dead: Vec<Message>,
 }
 
@@ -77,6 +77,11 @@ impl Sqs {
         (state.requests, state.in_flight_max)
     }
 
+    /// The messages that a queue stores: visible, delayed or in flight.
+    pub(crate) fn stored(&self, queue: QueueName) -> usize {
+        self.state.lock().queues.get(&queue).map_or(0, |messages| messages.all.len())
+    }
+
     fn store(&self, message: &Outgoing) {
         let mut state = self.state.lock();
         let State { queues, random, .. } = &mut *state;
@@ -96,17 +101,22 @@ impl Sqs {
         self.sent.notify_waiters();
     }
 
-    fn take(&self, queue: QueueName, max: usize, visibility: Millis) -> Result<Vec<Delivery>, StoreError> {
+    fn receive_visible(
+        &self,
+        queue: QueueName,
+        max: usize,
+        visibility: Millis,
+    ) -> Result<Vec<Delivery>, StoreError> {
         let mut state = self.state.lock();
         let Some(messages) = state.queues.get_mut(&queue) else { return Ok(Vec::new()) };
         messages.expire();
         if messages.in_flight.len() >= IN_FLIGHT_MAX {
             return Err(StoreError::Busy { doing: "receive messages" });
         }
-        let mut taken = Vec::new();
-        while taken.len() < max.min(BATCH_MAX) {
-            let Some((id, message)) = messages.take_one(visibility.std()) else { break };
-            taken.push(Delivery {
+        let mut received = Vec::new();
+        while received.len() < max.min(BATCH_MAX) {
+            let Some((id, message)) = messages.receive_one(visibility.std()) else { break };
+            received.push(Delivery {
                 run: message.content.run.clone(),
                 queue,
                 job: message.content.job.clone(),
@@ -116,31 +126,31 @@ impl Sqs {
         }
         let in_flight = messages.in_flight.len();
         state.in_flight_max = state.in_flight_max.max(in_flight);
-        state.requests += usize::from(!taken.is_empty());
-        Ok(taken)
+        state.requests += usize::from(!received.is_empty());
+        Ok(received)
     }
 
     /// When the next message of a queue is visible.
     fn next_visible(&self, queue: QueueName) -> Option<Instant> {
         let state = self.state.lock();
         let messages = state.queues.get(&queue)?;
-        let waiting = messages.waiting.values().filter_map(|of| of.first()).min();
+        let waiting = messages.waiting.values().filter_map(|ids| ids.first()).min();
         waiting.into_iter().chain(messages.in_flight.first()).map(|(at, _)| *at).min()
     }
 
     /// Changes the message of a handle. `false` if the handle is no longer valid.
-    fn change(&self, handle: &Handle, visibility: Option<Duration>) -> bool {
+    fn change_message(&self, handle: &Handle, visibility: Option<Duration>) -> bool {
         let mut state = self.state.lock();
         state.requests += 1;
         let Some((queue, id)) = handle.text().split_once(' ') else { return false };
         let (Some(queue), Ok(id)) =
-            (QueueName::ALL.into_iter().find(|of| of.to_string() == queue), id.parse::<u64>())
+            (QueueName::ALL.into_iter().find(|name| name.to_string() == queue), id.parse::<u64>())
         else {
             return false;
         };
         let Some(messages) = state.queues.get_mut(&queue) else { return false };
         messages.expire();
-        let changed = messages.release(id, handle.receive(), visibility);
+        let changed = messages.change_visibility(id, handle.receive(), visibility);
         drop(state);
         self.sent.notify_waiters();
         changed
@@ -149,10 +159,10 @@ impl Sqs {
 
 impl Messages {
     fn add(&mut self, content: &Outgoing, trace: TraceContext, visible_at: Instant) {
-        self.last += 1;
-        self.waiting.entry(content.run.tenant.clone()).or_default().insert((visible_at, self.last));
+        self.last_id += 1;
+        self.waiting.entry(content.run.tenant.clone()).or_default().insert((visible_at, self.last_id));
         let message = Message { content: content.clone(), trace, receives: 0, visible_at: None };
-        self.all.insert(self.last, message);
+        self.all.insert(self.last_id, message);
     }
 
     /// Makes the messages visible whose visibility timeout has passed.
@@ -160,15 +170,15 @@ impl Messages {
         let now = Instant::now();
         while let Some((at, id)) = self.in_flight.first().copied().filter(|(at, _)| *at <= now) {
             self.in_flight.remove(&(at, id));
-            self.put_back(id, at);
+            self.make_visible(id, at);
         }
     }
 
-    fn put_back(&mut self, id: u64, visible_at: Instant) {
+    fn make_visible(&mut self, id: u64, visible_at: Instant) {
         let Some(message) = self.all.get_mut(&id) else { return };
         message.visible_at = None;
         let tenant = message.content.run.tenant.clone();
-        if let Some(count) = self.in_flight_of.get_mut(&tenant) {
+        if let Some(count) = self.in_flight_by_tenant.get_mut(&tenant) {
             *count = count.saturating_sub(1);
         }
         if message.receives >= RECEIVES_MAX {
@@ -179,13 +189,13 @@ impl Messages {
     }
 
     /// Takes a visible message of the tenant that has the fewest in flight.
-    fn take_one(&mut self, visibility: Duration) -> Option<(u64, &Message)> {
+    fn receive_one(&mut self, visibility: Duration) -> Option<(u64, &Message)> {
         let now = Instant::now();
-        let in_flight = |tenant: &TenantId| self.in_flight_of.get(tenant).copied().unwrap_or_default();
-        let visible = self.waiting.iter().filter(|(_, of)| of.first().is_some_and(|(at, _)| *at <= now));
+        let in_flight = |tenant: &TenantId| self.in_flight_by_tenant.get(tenant).copied().unwrap_or_default();
+        let visible = self.waiting.iter().filter(|(_, ids)| ids.first().is_some_and(|(at, _)| *at <= now));
         let tenant = visible.min_by_key(|(tenant, _)| in_flight(tenant)).map(|(tenant, _)| tenant.clone())?;
         let (_, id) = self.waiting.get_mut(&tenant)?.pop_first()?;
-        *self.in_flight_of.entry(tenant).or_default() += 1;
+        *self.in_flight_by_tenant.entry(tenant).or_default() += 1;
         self.in_flight.insert((now + visibility, id));
         let message = self.all.get_mut(&id)?;
         message.visible_at = Some(now + visibility);
@@ -194,14 +204,14 @@ impl Messages {
     }
 
     /// Deletes a message in flight, or makes it visible again after `visibility`.
-    fn release(&mut self, id: u64, receive: u32, visibility: Option<Duration>) -> bool {
-        let Some(message) = self.all.get_mut(&id).filter(|of| of.receives == receive) else {
+    fn change_visibility(&mut self, id: u64, receive: u32, visibility: Option<Duration>) -> bool {
+        let Some(message) = self.all.get_mut(&id).filter(|message| message.receives == receive) else {
             return false;
         };
         let Some(at) = message.visible_at else { return false };
         self.in_flight.remove(&(at, id));
         match visibility {
-            Some(Duration::ZERO) => self.put_back(id, Instant::now()),
+            Some(Duration::ZERO) => self.make_visible(id, Instant::now()),
             Some(visibility) => {
                 let at = Instant::now() + visibility;
                 message.visible_at = Some(at);
@@ -210,7 +220,7 @@ impl Messages {
             None => {
                 let tenant = message.content.run.tenant.clone();
                 self.all.remove(&id);
-                if let Some(count) = self.in_flight_of.get_mut(&tenant) {
+                if let Some(count) = self.in_flight_by_tenant.get_mut(&tenant) {
                     *count = count.saturating_sub(1);
                 }
             }
@@ -253,10 +263,10 @@ impl Queue for Sqs {
             let sent = self.sent.notified();
             tokio::pin!(sent);
             sent.as_mut().enable();
-            let taken = self.take(queue, max, visibility)?;
-            if !taken.is_empty() || Instant::now() >= until {
+            let received = self.receive_visible(queue, max, visibility)?;
+            if !received.is_empty() || Instant::now() >= until {
                 sleep(self.delays.latency / 2).await;
-                return Ok(taken);
+                return Ok(received);
             }
             let next = self.next_visible(queue).map_or(until, |next| next.min(until));
             tokio::select! {
@@ -269,24 +279,24 @@ impl Queue for Sqs {
 
     async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
         sleep(self.delays.latency).await;
-        Ok(self.change(handle, Some(visibility.std())))
+        Ok(self.change_message(handle, Some(visibility.std())))
     }
 
     async fn delete(&self, handle: &Handle) -> Result<bool, StoreError> {
         sleep(self.delays.latency).await;
-        Ok(self.change(handle, None))
+        Ok(self.change_message(handle, None))
     }
 
     async fn dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
         let state = self.state.lock();
         let dead = state.queues.values().flat_map(|messages| &messages.dead);
-        let letters = dead.map(|message| DeadLetter {
+        let dead_letters = dead.map(|message| DeadLetter {
             message: Some((message.content.run.clone(), message.content.job.clone())),
             queue: message.content.queue,
             receives: message.receives,
             at: Timestamp(0),
         });
-        Ok(letters.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
+        Ok(dead_letters.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
     }
 
     async fn redrive(&self, _: u32) -> Result<u32, StoreError> {
@@ -324,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_undeleted_message_is_delivered_again() {
+    async fn undeleted_message_is_delivered_again() {
         let sqs = Sqs::new(NONE, 1);
         sqs.send(&message("a", "1")).await.unwrap();
         let first = receive(&sqs, 10).await;
@@ -339,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_tenant_with_a_backlog_does_not_delay_another() {
+    async fn tenant_with_backlog_does_not_delay_another() {
         let sqs = Sqs::new(NONE, 1);
         for number in 0..50 {
             sqs.send(&message("big", &number.to_string())).await.unwrap();
@@ -350,7 +360,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_duplicate_is_a_message_of_its_own() {
+    async fn duplicate_is_a_separate_message() {
         let sqs = Sqs::new(Delays { duplicates: 1_000, ..NONE }, 1);
         sqs.send(&message("a", "1")).await.unwrap();
         let both = receive(&sqs, 10).await;

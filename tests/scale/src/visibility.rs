@@ -42,7 +42,12 @@ struct Change {
 
 impl Visibility {
     /// Records the state of written items.
-    pub(crate) fn written(&mut self, keys: &[Value], items: &HashMap<String, Value>, random: &mut Random) {
+    pub(crate) fn record_writes(
+        &mut self,
+        keys: &[Value],
+        items: &HashMap<String, Value>,
+        random: &mut Random,
+    ) {
         for key in keys {
             let Some(name) = name_of(key) else { continue };
             let item = items.get(&name);
@@ -87,24 +92,24 @@ impl Visibility {
     }
 
     /// Replaces the items of unfinished transactions in a response by their earlier state.
-    pub(crate) fn as_seen(&self, response: &mut Value) {
+    pub(crate) fn mask_response(&self, response: &mut Value) {
         match response.get("Item").and_then(|item| self.hidden_image(item)) {
             Some(Some(item)) => response["Item"] = item.clone(),
-            Some(None) => drop(response.as_object_mut().and_then(|of| of.remove("Item"))),
+            Some(None) => drop(response.as_object_mut().and_then(|object| object.remove("Item"))),
             None => {}
         }
         if let Some(items) = response.get_mut("Items") {
-            self.replace(items);
+            self.mask_items(items);
             let count = items.as_array().map_or(0, Vec::len);
             response["Count"] = json!(count);
         }
         let batches = response.get_mut("Responses").and_then(Value::as_object_mut);
         for items in batches.into_iter().flat_map(|tables| tables.values_mut()) {
-            self.replace(items);
+            self.mask_items(items);
         }
     }
 
-    fn replace(&self, items: &mut Value) {
+    fn mask_items(&self, items: &mut Value) {
         let Some(items) = items.as_array_mut() else { return };
         *items = std::mem::take(items)
             .into_iter()
@@ -122,7 +127,7 @@ impl Visibility {
     }
 
     /// The requests that bring the replica up to date.
-    pub(crate) fn replication(&mut self, table: &str) -> Vec<Value> {
+    pub(crate) fn replication_requests(&mut self, table: &str) -> Vec<Value> {
         let later = self.pending.split_off(&(Instant::now(), u64::MAX));
         let due = std::mem::replace(&mut self.pending, later);
         // A batch must not contain an item twice.
@@ -176,45 +181,45 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_index_shows_a_change_after_its_lag() {
+    async fn index_shows_change_after_its_lag() {
         let mut visibility = Visibility { index_lag: Duration::from_secs(2), ..Visibility::default() };
         let mut random = Random::new(3);
-        visibility.written(&[key()], &images("old"), &mut random);
-        visibility.written(&[key()], &images("new"), &mut random);
-        assert!(visibility.replication("t").is_empty());
+        visibility.record_writes(&[key()], &images("old"), &mut random);
+        visibility.record_writes(&[key()], &images("new"), &mut random);
+        assert!(visibility.replication_requests("t").is_empty());
         tokio::time::advance(Duration::from_secs(3)).await;
-        let requests = visibility.replication("t");
+        let requests = visibility.replication_requests("t");
         assert_eq!(
             requests,
             [json!({ "RequestItems": { "t": [{ "PutRequest": { "Item": item("new") } }] } })]
         );
-        assert!(visibility.replication("t").is_empty());
+        assert!(visibility.replication_requests("t").is_empty());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_transaction_is_hidden_until_its_item_is_visible() {
+    async fn transaction_is_hidden_until_its_item_is_visible() {
         let mut visibility = Visibility::default();
         visibility.hide(&[key()], &images("old"), Duration::from_millis(50), &mut Random::new(5));
         let mut response = json!({ "Item": item("new") });
-        visibility.as_seen(&mut response);
+        visibility.mask_response(&mut response);
         assert_eq!(response, json!({ "Item": item("old") }));
         assert!(visibility.in_transaction(&[key()]));
         tokio::time::advance(Duration::from_millis(51)).await;
         let mut response = json!({ "Item": item("new") });
-        visibility.as_seen(&mut response);
+        visibility.mask_response(&mut response);
         assert_eq!(response, json!({ "Item": item("new") }));
         assert!(!visibility.in_transaction(&[key()]));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_new_item_of_a_transaction_is_absent_at_first() {
+    async fn new_item_of_transaction_is_absent_at_first() {
         let mut visibility = Visibility::default();
         visibility.hide(&[key()], &HashMap::new(), Duration::from_millis(50), &mut Random::new(5));
         let mut one = json!({ "Item": item("new") });
-        visibility.as_seen(&mut one);
+        visibility.mask_response(&mut one);
         assert_eq!(one, json!({}));
         let mut many = json!({ "Items": [item("new")], "Count": 1 });
-        visibility.as_seen(&mut many);
+        visibility.mask_response(&mut many);
         assert_eq!(many, json!({ "Items": [], "Count": 0 }));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{Cause, Draft, Initiator, Millis, OpId, RunKey, Stamp};
+use domain::{Cause, DecisionContext, Draft, Initiator, Millis, OpId, RunKey};
 use parking_lot::Mutex;
 use serde::Serialize;
 use store::{Clock, Intercept, Ledger as _, SqliteStore, StoreCall, StoreError};
@@ -64,7 +64,7 @@ impl Faults {
     }
 
     /// Numbers the call and returns its planned fault.
-    fn number(&self, node: &str, name: &str) -> Option<FaultKind> {
+    fn record_call(&self, node: &str, name: &str) -> Option<FaultKind> {
         let mut state = self.state.lock();
         let call = state.calls;
         state.calls += 1;
@@ -89,7 +89,7 @@ impl Faults {
         self.state.lock().trace.clone()
     }
 
-    fn rival(&self) -> u32 {
+    fn next_rival(&self) -> u32 {
         let mut state = self.state.lock();
         state.rivals += 1;
         state.rivals
@@ -101,7 +101,7 @@ impl Faults {
 pub(crate) struct Node {
     name: Arc<str>,
     faults: Arc<Faults>,
-    life: Arc<Life>,
+    state: Arc<NodeState>,
     /// The store without faults, for the rival writer of `Conflict`.
     rival: SqliteStore,
     clock: Arc<dyn Clock>,
@@ -109,9 +109,9 @@ pub(crate) struct Node {
 }
 
 #[derive(Debug, Default)]
-struct Life {
-    death: Notify,
-    dead: Mutex<bool>,
+struct NodeState {
+    crash_notify: Notify,
+    crashed: Mutex<bool>,
     frozen_until: Mutex<Option<Instant>>,
 }
 
@@ -136,34 +136,34 @@ pub(crate) enum CallFailed {
 impl Node {
     pub(crate) fn new(parts: NodeConfig) -> Self {
         let NodeConfig { name, faults, rival, clock, freeze } = parts;
-        Self { name: name.into(), faults, life: Arc::default(), rival, clock, freeze }
+        Self { name: name.into(), faults, state: Arc::default(), rival, clock, freeze }
     }
 
     /// Returns when the node has crashed.
-    pub(crate) async fn death(&self) {
+    pub(crate) async fn wait_for_crash(&self) {
         loop {
-            let notice = self.life.death.notified();
-            if *self.life.dead.lock() {
+            let notified = self.state.crash_notify.notified();
+            if *self.state.crashed.lock() {
                 return;
             }
-            notice.await;
+            notified.await;
         }
     }
 
     /// Crashes the node. The future never resolves, so the caller stops here.
-    async fn die(&self) -> std::convert::Infallible {
-        *self.life.dead.lock() = true;
-        self.life.death.notify_waiters();
+    async fn crash(&self) -> std::convert::Infallible {
+        *self.state.crashed.lock() = true;
+        self.state.crash_notify.notify_waiters();
         std::future::pending().await
     }
 
     /// Blocks calls and replies while the node is frozen, and for ever after a crash.
-    async fn awake(&self) {
-        if *self.life.dead.lock() {
+    async fn wait_while_frozen(&self) {
+        if *self.state.crashed.lock() {
             std::future::pending::<()>().await;
         }
         loop {
-            let until = *self.life.frozen_until.lock();
+            let until = *self.state.frozen_until.lock();
             match until {
                 Some(until) if until > Instant::now() => sleep_until(until).await,
                 Some(_) | None => return,
@@ -171,36 +171,36 @@ impl Node {
         }
     }
 
-    pub(crate) async fn enter(
+    pub(crate) async fn begin_call(
         &self,
         name: &str,
         changes: Option<&RunKey>,
     ) -> Result<PendingCall, CallFailed> {
-        self.awake().await;
-        let kind = self.faults.number(&self.name, name);
+        self.wait_while_frozen().await;
+        let kind = self.faults.record_call(&self.name, name);
         match kind {
-            Some(FaultKind::CrashBefore) => match self.die().await {},
+            Some(FaultKind::CrashBefore) => match self.crash().await {},
             Some(FaultKind::Throttled) => Err(CallFailed::Rejected),
             Some(FaultKind::Conflict) => match changes {
                 Some(run) => {
-                    self.write_first(run).await;
+                    self.write_as_rival(run).await;
                     Ok(PendingCall(kind))
                 }
                 None => Err(CallFailed::Rejected),
             },
             Some(FaultKind::Frozen) => {
-                *self.life.frozen_until.lock() = Some(Instant::now() + self.freeze.std());
-                self.awake().await;
+                *self.state.frozen_until.lock() = Some(Instant::now() + self.freeze.std());
+                self.wait_while_frozen().await;
                 Ok(PendingCall(kind))
             }
             Some(FaultKind::CrashAfter | FaultKind::ReplyLost) | None => Ok(PendingCall(kind)),
         }
     }
 
-    pub(crate) async fn leave(&self, pass: PendingCall) -> Result<(), CallFailed> {
-        self.awake().await;
-        match pass.0 {
-            Some(FaultKind::CrashAfter) => match self.die().await {},
+    pub(crate) async fn end_call(&self, call: PendingCall) -> Result<(), CallFailed> {
+        self.wait_while_frozen().await;
+        match call.0 {
+            Some(FaultKind::CrashAfter) => match self.crash().await {},
             Some(FaultKind::ReplyLost) => Err(CallFailed::ReplyLost),
             Some(FaultKind::CrashBefore | FaultKind::Throttled | FaultKind::Conflict | FaultKind::Frozen)
             | None => Ok(()),
@@ -208,13 +208,13 @@ impl Node {
     }
 
     /// A rival writes to the run, so that the caller's condition fails.
-    async fn write_first(&self, run: &RunKey) {
+    async fn write_as_rival(&self, run: &RunKey) {
         let Ok(Some(record)) = self.rival.load(run).await else { return };
         let Ok(Some(plan)) = self.rival.plan(&run.tenant, &record.plan).await else { return };
-        let Ok(op) = OpId::new(&format!("rival.{}", self.faults.rival())) else { return };
+        let Ok(op) = OpId::new(&format!("rival.{}", self.faults.next_rival())) else { return };
         let by = Initiator::new(Cause::System, "rival");
         // A decision that changes only the version. Its result does not matter.
-        let decision = Draft::new(record, &plan, Stamp { op, now: self.clock.now(), by }).close();
+        let decision = Draft::new(record, &plan, DecisionContext { op, now: self.clock.now(), by }).close();
         let _ = self.rival.commit(decision).await;
     }
 }
@@ -222,19 +222,19 @@ impl Node {
 impl Intercept for Node {
     type State = PendingCall;
 
-    async fn before(&self, site: &StoreCall) -> Result<PendingCall, StoreError> {
-        self.enter(site.name, site.changes.as_ref().map(|change| &change.run))
+    async fn before(&self, call: &StoreCall) -> Result<PendingCall, StoreError> {
+        self.begin_call(call.name, call.changes.as_ref().map(|change| &change.run))
             .await
-            .map_err(|failed| failed.explain(site.name))
+            .map_err(|failed| failed.to_store_error(call.name))
     }
 
-    async fn after(&self, pass: PendingCall) -> Result<(), StoreError> {
-        self.leave(pass).await.map_err(|failed| failed.explain("simulated call"))
+    async fn after(&self, call: PendingCall) -> Result<(), StoreError> {
+        self.end_call(call).await.map_err(|failed| failed.to_store_error("simulated call"))
     }
 }
 
 impl CallFailed {
-    fn explain(&self, doing: &'static str) -> StoreError {
+    fn to_store_error(&self, doing: &'static str) -> StoreError {
         match self {
             Self::Rejected => StoreError::Busy { doing },
             Self::ReplyLost => StoreError::Unknown { doing },

@@ -12,7 +12,7 @@ pub(crate) enum Script {
     /// The event is sent when the run waits for it.
     EventWhenWaiting,
     /// The event is sent at the start, long before the run waits for it.
-    EventAtOnce,
+    EventAtStart,
     /// Two approvers approve every approval.
     Approve,
     /// An approver rejects.
@@ -22,13 +22,13 @@ pub(crate) enum Script {
     /// Approvers answer only after the approval has escalated; then they approve.
     ApproveWhenEscalated,
     /// An approver approves while an operator cancels the run.
-    ApproveAgainstCancel,
+    ApproveDuringCancel,
     /// An operator undoes the finished run with another run.
-    UndoWhenOver,
+    UndoWhenFinished,
     /// An operator cancels the run while a worker holds a step.
-    CancelWhenHeld,
+    CancelWhenRunning,
     /// The queue delivers duplicates of the message, late and out of order.
-    DoubleMessages,
+    DuplicateMessages,
     /// When the run pauses, an operator resumes it, and an approver approves another attempt.
     RetryWhenPaused,
     /// When the run pauses, an operator rolls it back.
@@ -42,9 +42,9 @@ pub struct Flow {
     pub(crate) workflow: &'static str,
     pub(crate) script: Script,
     /// Allowed final statuses without faults.
-    pub(crate) ends: &'static [RunStatus],
+    pub(crate) final_statuses: &'static [RunStatus],
     /// Additional final statuses allowed with faults.
-    pub(crate) may_end: &'static [RunStatus],
+    pub(crate) final_statuses_with_faults: &'static [RunStatus],
     /// Whether every pair of faults is run as well.
     pub(crate) pairs: bool,
     /// The tenant's cap on effects in one run.
@@ -52,7 +52,7 @@ pub struct Flow {
 }
 
 /// A cap that only the flow about caps lowers.
-const MANY: u32 = 64;
+const DEFAULT_WRITES_MAX: u32 = 64;
 
 /// Every flow. Waits for an event are longer than the clock skew, because a deadline is only as accurate as
 /// the worst clock among the workers. The longest flow comes first, so that it does not run alone at the end.
@@ -63,10 +63,10 @@ pub const FLOWS: &[Flow] = &[
             - { id: a, tool: sim.cas, with: { value: hello } }\n\
             - { id: b, tool: sim.read }\n",
         script: Script::Approve,
-        ends: &[Succeeded],
-        may_end: &[],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: true,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "plain",
@@ -74,10 +74,10 @@ pub const FLOWS: &[Flow] = &[
             - { id: a, tool: sim.read, with: { value: hello } }\n\
             - { id: b, tool: sim.keyed, with: { value: '${ steps.a.value }' } }\n",
         script: Script::Nothing,
-        ends: &[Succeeded],
-        may_end: &[],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: true,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "hand-off",
@@ -87,29 +87,29 @@ pub const FLOWS: &[Flow] = &[
             - { id: c, tool: sim.lookup, with: { value: '${ steps.b.value }' } }\n\
             - { id: d, tool: sim.read, with: { value: '${ steps.a.value + trigger.n }' } }\n",
         script: Script::Nothing,
-        ends: &[Succeeded],
-        may_end: &[],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "retry",
         workflow: "steps:\n- { id: a, tool: sim.keyed, with: { fails: 1 }, retry: { attempts: 9 } }\n",
         script: Script::Nothing,
-        ends: &[Succeeded],
-        may_end: &[],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "exhausted",
         workflow: "steps:\n- { id: a, tool: sim.keyed, with: { fails: 99 }, retry: { attempts: 3 } }\n",
         script: Script::Nothing,
-        ends: &[FailedTerminal],
+        final_statuses: &[FailedTerminal],
         // If a fault interrupts the last attempt, its outcome is unknown.
-        may_end: &[Paused],
+        final_statuses_with_faults: &[Paused],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "wait then event",
@@ -117,10 +117,10 @@ pub const FLOWS: &[Flow] = &[
             - { id: w, tool: wait.event, with: { event: go, timeout: 6h } }\n\
             - { id: b, tool: sim.keyed, with: { value: '${ steps.w.go }' } }\n",
         script: Script::EventWhenWaiting,
-        ends: &[Succeeded],
-        may_end: &[],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "event then wait",
@@ -128,11 +128,11 @@ pub const FLOWS: &[Flow] = &[
             - { id: a, tool: sim.read, with: { takes_ms: 3000 } }\n\
             - { id: w, tool: wait.event, with: { event: go, timeout: 6h } }\n\
             - { id: b, tool: sim.keyed, with: { value: '${ steps.w.go }' } }\n",
-        script: Script::EventAtOnce,
-        ends: &[Succeeded],
-        may_end: &[],
+        script: Script::EventAtStart,
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "wait timed out",
@@ -141,10 +141,10 @@ pub const FLOWS: &[Flow] = &[
             - { id: w, tool: wait.event, with: { event: go, timeout: 2m } }\n\
             - { id: b, tool: sim.keyed }\n",
         script: Script::Nothing,
-        ends: &[FailedTerminal],
-        may_end: &[],
+        final_statuses: &[FailedTerminal],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "approval",
@@ -152,10 +152,10 @@ pub const FLOWS: &[Flow] = &[
             - { id: ask, tool: approval.gate, with: { message: 'go on?' } }\n\
             - { id: b, tool: sim.opaque, retry: { attempts: 5 } }\n",
         script: Script::Approve,
-        ends: &[Succeeded],
-        may_end: &[Paused],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[Paused],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "rejection",
@@ -163,87 +163,87 @@ pub const FLOWS: &[Flow] = &[
             - { id: ask, tool: approval.gate, with: { message: 'go on?' } }\n\
             - { id: b, tool: sim.keyed }\n",
         script: Script::Reject,
-        ends: &[FailedTerminal],
-        may_end: &[],
+        final_statuses: &[FailedTerminal],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "cancel while running",
         workflow: "steps:\n\
             - { id: a, tool: sim.keyed, with: { takes_ms: 15000 }, rollback: { tool: sim.keyed, with: { value: back } } }\n\
             - { id: b, tool: sim.keyed }\n",
-        script: Script::CancelWhenHeld,
-        ends: &[Canceled],
+        script: Script::CancelWhenRunning,
+        final_statuses: &[Canceled],
         // The cancellation may arrive after the run has ended.
-        may_end: &[Succeeded],
+        final_statuses_with_faults: &[Succeeded],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "cancel while reading",
         workflow: "steps:\n\
             - { id: a, tool: sim.read, with: { takes_ms: 25000 } }\n\
             - { id: b, tool: sim.keyed }\n",
-        script: Script::CancelWhenHeld,
-        ends: &[Canceled],
-        may_end: &[Succeeded],
+        script: Script::CancelWhenRunning,
+        final_statuses: &[Canceled],
+        final_statuses_with_faults: &[Succeeded],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "take-over, read only",
         workflow: "steps:\n- { id: a, tool: sim.read }\n",
         script: Script::Nothing,
-        ends: &[Succeeded],
-        may_end: &[],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: true,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "take-over, native key",
         workflow: "steps:\n- { id: a, tool: sim.keyed }\n",
         script: Script::Nothing,
-        ends: &[Succeeded],
-        may_end: &[],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: true,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "take-over, compare and set",
         workflow: "steps:\n- { id: a, tool: sim.cas }\n",
         script: Script::Nothing,
-        ends: &[Succeeded],
-        may_end: &[],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: true,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "take-over, look-up",
         workflow: "steps:\n- { id: a, tool: sim.lookup, with: { takes_ms: 35000 } }\n",
         script: Script::Nothing,
-        ends: &[Succeeded],
-        may_end: &[],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: true,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "take-over, opaque",
         workflow: "steps:\n- { id: a, tool: sim.opaque, retry: { attempts: 5 } }\n",
         script: Script::Nothing,
-        ends: &[Succeeded],
-        may_end: &[Paused],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[Paused],
         pairs: true,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "opaque, operator retries",
         workflow: "steps:\n- { id: a, tool: sim.opaque, retry: { attempts: 5 } }\n- { id: b, tool: sim.keyed }\n",
         script: Script::RetryWhenPaused,
-        ends: &[Succeeded],
-        may_end: &[],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "opaque, operator rolls back",
@@ -252,10 +252,10 @@ pub const FLOWS: &[Flow] = &[
             - { id: b, tool: sim.lookup, rollback: { tool: sim.cas } }\n\
             - { id: c, tool: sim.opaque, retry: { attempts: 5 } }\n",
         script: Script::RollBackWhenPaused,
-        ends: &[Succeeded],
-        may_end: &[Canceled],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[Canceled],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "duplicate and reordered messages",
@@ -263,57 +263,57 @@ pub const FLOWS: &[Flow] = &[
             - { id: a, tool: sim.keyed, with: { takes_ms: 400 } }\n\
             - { id: b, tool: sim.lookup, with: { takes_ms: 400 } }\n\
             - { id: c, tool: sim.opaque, with: { takes_ms: 400 }, retry: { attempts: 5 } }\n",
-        script: Script::DoubleMessages,
-        ends: &[Succeeded],
-        may_end: &[Paused],
+        script: Script::DuplicateMessages,
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[Paused],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "action with two approvals",
         workflow: "steps:\n- { id: a, tool: sim.keyed, blast_radius: high }\n",
         script: Script::Approve,
-        ends: &[Succeeded],
-        may_end: &[],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "rejected, paused, retried, approved",
         workflow: "environment: prod\nsteps:\n- { id: a, tool: sim.lookup, on_reject: pause }\n",
         script: Script::RejectThenApprove,
-        ends: &[Succeeded],
-        may_end: &[],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "escalated, then approved",
         workflow: "environment: prod\napproval: { sla: 2m, expires_after: 6h }\nsteps:\n- { id: a, tool: sim.keyed }\n",
         script: Script::ApproveWhenEscalated,
-        ends: &[Succeeded],
-        may_end: &[],
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "approval expires",
         workflow: "environment: prod\napproval: { sla: 1m, expires_after: 3m }\nsteps:\n\
             - { id: a, tool: sim.read }\n- { id: b, tool: sim.opaque, retry: { attempts: 5 } }\n",
         script: Script::Nothing,
-        ends: &[FailedTerminal],
-        may_end: &[],
+        final_statuses: &[FailedTerminal],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "approve against cancel",
         workflow: "environment: prod\nsteps:\n- { id: a, tool: sim.keyed }\n",
-        script: Script::ApproveAgainstCancel,
-        ends: &[Canceled, Succeeded],
-        may_end: &[],
+        script: Script::ApproveDuringCancel,
+        final_statuses: &[Canceled, Succeeded],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "denied by caps, rolled back",
@@ -321,8 +321,8 @@ pub const FLOWS: &[Flow] = &[
             - { id: a, tool: sim.keyed, rollback: { tool: sim.keyed, with: { value: back } } }\n\
             - { id: b, tool: sim.keyed }\n",
         script: Script::Nothing,
-        ends: &[FailedTerminal],
-        may_end: &[],
+        final_statuses: &[FailedTerminal],
+        final_statuses_with_faults: &[],
         pairs: false,
         writes_max: 1,
     },
@@ -333,10 +333,10 @@ pub const FLOWS: &[Flow] = &[
             - { id: b, tool: sim.lookup, rollback: { tool: sim.keyed } }\n\
             - { id: c, tool: sim.read, with: { fails: 99 }, retry: { attempts: 1 } }\n",
         script: Script::Nothing,
-        ends: &[FailedTerminal],
-        may_end: &[],
+        final_statuses: &[FailedTerminal],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "rollback needs approval",
@@ -344,21 +344,21 @@ pub const FLOWS: &[Flow] = &[
             - { id: a, tool: sim.keyed, rollback: { tool: sim.keyed, with: { value: back } } }\n\
             - { id: b, tool: sim.read, with: { fails: 99 }, retry: { attempts: 1 } }\n",
         script: Script::Approve,
-        ends: &[FailedTerminal],
-        may_end: &[],
+        final_statuses: &[FailedTerminal],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
     Flow {
         name: "finished run undone by another",
         workflow: "steps:\n\
             - { id: a, tool: sim.keyed, with: { value: 1 } }\n\
             - { id: b, tool: sim.cas, with: { value: 2 } }\n",
-        script: Script::UndoWhenOver,
-        ends: &[Succeeded],
-        may_end: &[],
+        script: Script::UndoWhenFinished,
+        final_statuses: &[Succeeded],
+        final_statuses_with_faults: &[],
         pairs: false,
-        writes_max: MANY,
+        writes_max: DEFAULT_WRITES_MAX,
     },
 ];
 

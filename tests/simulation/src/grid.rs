@@ -122,7 +122,7 @@ pub fn simulate(sweep: Sweep, mut progress: impl FnMut(&FlowReport)) -> Report {
         for _ in 0..available_parallelism().map_or(1, usize::from) {
             let (done, batches, next) = (done.clone(), &batches, &next);
             scope.spawn(move || {
-                while let Some((index, batch)) = take(batches, next) {
+                while let Some((index, batch)) = next_batch(batches, next) {
                     if done.send((index, batch.run(sweep))).is_err() {
                         return;
                     }
@@ -150,7 +150,7 @@ fn batches(sweep: Sweep) -> Vec<Batch> {
         .collect()
 }
 
-fn take<'l>(batches: &'l [Batch], next: &AtomicUsize) -> Option<(usize, &'l Batch)> {
+fn next_batch<'l>(batches: &'l [Batch], next: &AtomicUsize) -> Option<(usize, &'l Batch)> {
     let index = next.fetch_add(1, Ordering::Relaxed);
     batches.get(index).map(|batch| (index, batch))
 }
@@ -237,7 +237,7 @@ impl BatchResult {
 }
 
 fn report(sweep: Sweep, batches: &[Batch], result: Vec<(usize, BatchResult)>) -> Report {
-    let sum = |of: fn(&FlowReport) -> u64| result.iter().map(|(_, batch)| of(&batch.flow)).sum::<u64>();
+    let sum = |count: fn(&FlowReport) -> u64| result.iter().map(|(_, batch)| count(&batch.flow)).sum::<u64>();
     let mut report = Report {
         flows: 0,
         points_planned: sum(|flow| flow.points_planned),
@@ -309,12 +309,12 @@ mod tests {
     use crate::flow::Script;
 
     /// A tool that declares native keys, on a service that ignores them.
-    const LIAR: Flow = Flow {
+    const WRONG_CLASS: Flow = Flow {
         name: "liar",
         workflow: "steps:\n- { id: a, tool: sim.liar }\n",
         script: Script::Nothing,
-        ends: &[RunStatus::Succeeded],
-        may_end: &[],
+        final_statuses: &[RunStatus::Succeeded],
+        final_statuses_with_faults: &[],
         pairs: false,
         writes_max: 64,
     };
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn oracle_detects_a_tool_that_breaks_its_effect_class() {
-        static FLOW: Flow = LIAR;
+        static FLOW: Flow = WRONG_CLASS;
         let result = grid(&FLOW, Skew::None);
         assert!(result.flow.violations > 0);
         let reported =
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_trace() {
+    fn same_seed_gives_the_same_trace() {
         for seed in 0..20 {
             assert_eq!(mixture(seed).run().trace, mixture(seed).run().trace, "seed {seed}");
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use domain::plan::{Plan, PlannedStep, Work};
 use domain::receipt::ReceiptState;
 use domain::{
-    ApprovalId, ApprovalStatus, EffectClass, IdempotencyKey, Live, Receipt, RunKey, RunRecord, RunStatus,
-    StepRecord, StepSeq, StepStatus, chain, view,
+    ApprovalId, ApprovalStatus, EffectClass, IdempotencyKey, Receipt, RunKey, RunRecord, RunStatus,
+    StepRecord, StepSeq, StepState, StepStatus, chain, view,
 };
 use evidence::PublicKey;
 use store::{Archive as _, Blobs as _, Governance as _, Ledger as _, Queue as _, RunQuery, SqliteStore};
@@ -17,7 +17,7 @@ use crate::service::TOOLS;
 /// The state at the end of a scenario.
 pub(crate) struct FinalState<'s> {
     pub(crate) flow: &'static Flow,
-    /// Whether the scenario had no faults and no clock skew; then the flow must end in one of its `ends`.
+    /// Whether the scenario had no faults and no clock skew; then the flow must end in one of its `final_statuses`.
     pub(crate) faultless: bool,
     pub(crate) record: RunRecord,
     pub(crate) plan: &'s Plan,
@@ -44,7 +44,7 @@ struct EffectAccount<'e> {
 pub(crate) async fn check(final_state: &FinalState<'_>) -> Vec<String> {
     let mut broken = Vec::new();
     let steps = final_state.store.steps(&final_state.record.key).await.unwrap_or_default();
-    broken.extend(wrong_end(final_state));
+    broken.extend(wrong_final_status(final_state));
     broken.extend(wrong_statuses(final_state, &steps));
     broken.extend(broken_chain(final_state).await);
     broken.extend(dead_letters(final_state).await);
@@ -52,7 +52,7 @@ pub(crate) async fn check(final_state: &FinalState<'_>) -> Vec<String> {
     broken.extend(stale_cards(final_state).await);
     for undo in [false, true] {
         for index in 0..final_state.record.steps {
-            if let Some(effect) = account_effect(final_state, &steps, StepSeq(index), undo).await {
+            if let Some(effect) = effect_account(final_state, &steps, StepSeq(index), undo).await {
                 broken.extend(wrong_effect(final_state, &effect, undo));
             }
         }
@@ -60,11 +60,12 @@ pub(crate) async fn check(final_state: &FinalState<'_>) -> Vec<String> {
     broken
 }
 
-fn wrong_end(final_state: &FinalState<'_>) -> Option<String> {
+fn wrong_final_status(final_state: &FinalState<'_>) -> Option<String> {
     let (flow, status) = (final_state.flow, final_state.record.status);
-    let expected = flow.ends.contains(&status) || (!final_state.faultless && flow.may_end.contains(&status));
-    let live = &final_state.record.live;
-    (!expected).then(|| format!("the run ended {status}, which this flow does not allow: {live:?}"))
+    let expected = flow.final_statuses.contains(&status)
+        || (!final_state.faultless && flow.final_statuses_with_faults.contains(&status));
+    let step_state = &final_state.record.step_state;
+    (!expected).then(|| format!("the run ended {status}, which this flow does not allow: {step_state:?}"))
 }
 
 fn wrong_statuses(final_state: &FinalState<'_>, steps: &[StepRecord]) -> Vec<String> {
@@ -103,9 +104,9 @@ async fn missing_evidence(final_state: &FinalState<'_>) -> Vec<String> {
     for run in runs.iter().filter(|run| run.status.is_terminal()) {
         broken.extend(evidence_fault(final_state, &run.key).await);
     }
-    let undone = runs.iter().filter(|run| run.status == RunStatus::Succeeded).count();
-    if final_state.flow.script == Script::UndoWhenOver && undone != 2 {
-        broken.push(format!("{undone} runs succeeded; expected 2: the run and its undo"));
+    let succeeded = runs.iter().filter(|run| run.status == RunStatus::Succeeded).count();
+    if final_state.flow.script == Script::UndoWhenFinished && succeeded != 2 {
+        broken.push(format!("{succeeded} runs succeeded; expected 2: the run and its undo"));
     }
     broken
 }
@@ -126,13 +127,13 @@ async fn evidence_fault(final_state: &FinalState<'_>, run: &RunKey) -> Option<St
 
 /// The last card of every approval shows its final status.
 async fn stale_cards(final_state: &FinalState<'_>) -> Vec<String> {
-    let asked = final_state.store.approvals(&final_state.record.key).await.unwrap_or_default();
+    let approvals = final_state.store.approvals(&final_state.record.key).await.unwrap_or_default();
     let stale_cards =
-        asked.iter().filter(|approval| final_state.cards.get(&approval.id) != Some(&approval.status));
+        approvals.iter().filter(|approval| final_state.cards.get(&approval.id) != Some(&approval.status));
     stale_cards
         .map(|approval| {
-            let seen = final_state.cards.get(&approval.id);
-            format!("approval {} is {:?} but its card shows {seen:?}", approval.id, approval.status)
+            let card_status = final_state.cards.get(&approval.id);
+            format!("approval {} is {:?} but its card shows {card_status:?}", approval.id, approval.status)
         })
         .collect()
 }
@@ -142,7 +143,7 @@ async fn dead_letters(final_state: &FinalState<'_>) -> Option<String> {
     (!dead.is_empty()).then(|| format!("{} dead-letter messages", dead.len()))
 }
 
-async fn account_effect<'e>(
+async fn effect_account<'e>(
     final_state: &'e FinalState<'_>,
     steps: &'e [StepRecord],
     seq: StepSeq,
@@ -197,7 +198,7 @@ fn wrong_effect(final_state: &FinalState<'_>, effect: &EffectAccount<'_>, undo: 
     }
     if open
         && final_state.record.status == RunStatus::Paused
-        && !matches!(final_state.record.live, Live::Unresolved { .. })
+        && !matches!(final_state.record.step_state, StepState::Unresolved { .. })
     {
         broken.push(format!("the run is paused but does not report the unknown outcome of {name}"));
     }

@@ -7,8 +7,8 @@ use connectors::ToolRegistry;
 use domain::plan::Plan;
 use domain::tenant::Caps;
 use domain::{
-    Cause, Channel, EventName, IdempotencyKey, Initiator, Job, Live, Millis, Outgoing, PersonId, QueueName,
-    RunId, RunKey, RunRecord, RunStatus, SignalId, Tenant, TenantId, ToolName, WorkerId, WorkspaceId,
+    Cause, Channel, EventName, IdempotencyKey, Initiator, Job, Millis, Outgoing, PersonId, QueueName, RunId,
+    RunKey, RunRecord, RunStatus, SignalId, StepState, Tenant, TenantId, ToolName, WorkerId, WorkspaceId,
 };
 use engine::{Engine, EngineError, EngineParts, EvidenceSigner, SignalRun, StartRun, Timing, VoteRequest};
 use evidence::SigningKey;
@@ -41,7 +41,7 @@ pub enum Skew {
 }
 
 impl Skew {
-    fn of(self, slot: usize) -> i64 {
+    fn skew_ms(self, slot: usize) -> i64 {
         const HOUR: i64 = 3_600_000;
         match (self, slot) {
             (Self::FastAndSlow | Self::Fast, 0) | (Self::SlowAndFast, 1) => HOUR,
@@ -105,7 +105,7 @@ impl Scenario {
         };
         let mut tasks = tokio::task::JoinSet::new();
         for slot in 0..WORKERS {
-            tasks.spawn(Arc::clone(&simulation).keep_alive(slot));
+            tasks.spawn(Arc::clone(&simulation).run_worker(slot));
         }
         let final_state = timeout(TIME_LIMIT, async {
             Box::pin(simulation.run_script()).await;
@@ -198,10 +198,10 @@ impl Simulation {
     }
 
     /// Runs a worker and restarts it after each crash.
-    async fn keep_alive(self: Arc<Self>, slot: usize) {
+    async fn run_worker(self: Arc<Self>, slot: usize) {
         for incarnation in 0.. {
             let name = format!("worker-{slot}.{incarnation}");
-            let (node, clock) = self.node(name.clone(), self.skew.of(slot));
+            let (node, clock) = self.node(name.clone(), self.skew.skew_ms(slot));
             let (engine, me) = self.engine(&node, clock, &name);
             let shutdown = worker::CancellationToken::new();
             let settings = WorkerSettings {
@@ -217,7 +217,7 @@ impl Simulation {
             // A shutdown drops all tasks of the worker, as the end of a process does.
             let mut process = tokio::task::JoinSet::new();
             process.spawn(Worker::new(engine, settings, me, shutdown.clone()).run());
-            node.death().await;
+            node.wait_for_crash().await;
             process.shutdown().await;
             sleep(RESTART).await;
         }
@@ -236,33 +236,33 @@ impl Simulation {
         .await;
         match self.flow.script {
             Script::Nothing => {}
-            Script::EventAtOnce => self.send_event().await,
+            Script::EventAtStart => self.send_event().await,
             Script::EventWhenWaiting => {
-                self.until(|record| record.status == RunStatus::WaitingEvent).await;
+                self.wait_until(|record| record.status == RunStatus::WaitingEvent).await;
                 self.send_event().await;
             }
             Script::Approve => self.approve_everything().await,
             Script::Reject => {
-                self.until(|record| record.status == RunStatus::WaitingApproval).await;
-                self.answer("alice", false).await;
+                self.wait_until(|record| record.status == RunStatus::WaitingApproval).await;
+                self.vote("alice", false).await;
             }
             Script::RejectThenApprove => {
-                self.until(|record| record.status == RunStatus::WaitingApproval).await;
-                self.answer("alice", false).await;
-                self.until(|record| record.status == RunStatus::Paused).await;
+                self.wait_until(|record| record.status == RunStatus::WaitingApproval).await;
+                self.vote("alice", false).await;
+                self.wait_until(|record| record.status == RunStatus::Paused).await;
                 self.resume().await;
                 self.approve_everything().await;
             }
             Script::ApproveWhenEscalated => {
-                self.until_escalated().await;
+                self.wait_until_escalated().await;
                 self.approve_everything().await;
             }
-            Script::ApproveAgainstCancel => {
-                self.until(|record| record.status == RunStatus::WaitingApproval).await;
-                tokio::join!(biased; self.answer("alice", true), self.cancel());
+            Script::ApproveDuringCancel => {
+                self.wait_until(|record| record.status == RunStatus::WaitingApproval).await;
+                tokio::join!(biased; self.vote("alice", true), self.cancel());
             }
-            Script::UndoWhenOver => {
-                self.until(|_| false).await;
+            Script::UndoWhenFinished => {
+                self.wait_until(|_| false).await;
                 self.retry_until_answered("operator", async |engine: &SimEngine| {
                     Box::pin(engine.tenant_handle(&self.run.tenant, &operator()).undo(&self.run.run))
                         .await
@@ -270,13 +270,17 @@ impl Simulation {
                 })
                 .await;
             }
-            Script::CancelWhenHeld => {
-                self.until(|record| matches!(record.live, Live::Running(_)) || record.status.is_terminal())
-                    .await;
+            Script::CancelWhenRunning => {
+                self.wait_until(|record| {
+                    matches!(record.step_state, StepState::Running(_)) || record.status.is_terminal()
+                })
+                .await;
                 self.cancel().await;
             }
-            Script::DoubleMessages => self.double_messages().await,
-            Script::RetryWhenPaused | Script::RollBackWhenPaused => Box::pin(self.help_when_paused()).await,
+            Script::DuplicateMessages => self.send_duplicates().await,
+            Script::RetryWhenPaused | Script::RollBackWhenPaused => {
+                Box::pin(self.resolve_when_paused()).await;
+            }
         }
     }
 
@@ -309,21 +313,21 @@ impl Simulation {
     /// Two approvers approve every approval until the run ends.
     async fn approve_everything(&self) {
         loop {
-            let asks = |record: &RunRecord| record.status == RunStatus::WaitingApproval;
-            self.until(|record| asks(record) || record.status == RunStatus::Paused).await;
-            if !self.record().await.is_some_and(|record| asks(&record)) {
+            let is_waiting = |record: &RunRecord| record.status == RunStatus::WaitingApproval;
+            self.wait_until(|record| is_waiting(record) || record.status == RunStatus::Paused).await;
+            if !self.record().await.is_some_and(|record| is_waiting(&record)) {
                 return;
             }
-            self.answer("alice", true).await;
-            self.answer("bob", true).await;
+            self.vote("alice", true).await;
+            self.vote("bob", true).await;
         }
     }
 
     /// A person decides the open approval, if there is one.
-    async fn answer(&self, name: &str, approve: bool) {
+    async fn vote(&self, name: &str, approve: bool) {
         let open = self.store.approvals(&self.run).await.unwrap_or_default();
         let Some(approval) = open.into_iter().find(domain::Approval::is_open) else { return };
-        let reply = VoteRequest {
+        let request = VoteRequest {
             approval: approval.id.clone(),
             subject: Some(approval.subject.hash()),
             person: person_id(name),
@@ -332,16 +336,16 @@ impl Simulation {
             through: Channel::CommandLine,
         };
         self.retry_until_answered(name, async |engine: &SimEngine| {
-            Box::pin(engine.governance().answer(&self.run.tenant, reply.clone())).await.map(|_| ())
+            Box::pin(engine.governance().record_vote(&self.run.tenant, request.clone())).await.map(|_| ())
         })
         .await;
     }
 
-    async fn until_escalated(&self) {
+    async fn wait_until_escalated(&self) {
         let mut backoff = backoff();
         while self.record().await.is_some_and(|record| !record.status.is_terminal()) {
-            let asked = self.store.approvals(&self.run).await.unwrap_or_default();
-            if asked.iter().any(|approval| approval.escalated_at.is_some()) {
+            let approvals = self.store.approvals(&self.run).await.unwrap_or_default();
+            if approvals.iter().any(|approval| approval.escalated_at.is_some()) {
                 return;
             }
             backoff.wait().await;
@@ -366,7 +370,7 @@ impl Simulation {
     }
 
     /// Bypasses the fault layer: the duplicates come from the queue, not from a caller.
-    async fn double_messages(&self) {
+    async fn send_duplicates(&self) {
         for delay in [0, 1, 150, 300, 700, 31_000] {
             let (run, delay) = (self.run.clone(), Millis(delay));
             let _ =
@@ -374,17 +378,17 @@ impl Simulation {
         }
     }
 
-    async fn help_when_paused(&self) {
+    async fn resolve_when_paused(&self) {
         loop {
             let stopped = |status| matches!(status, RunStatus::Paused | RunStatus::WaitingApproval);
-            self.until(|record| stopped(record.status) || record.status.is_terminal()).await;
+            self.wait_until(|record| stopped(record.status) || record.status.is_terminal()).await;
             let Some(record) = self.record().await else { return };
             if record.status.is_terminal() {
                 return;
             }
             // Another attempt at an opaque action needs an approval, by another user than the operator.
             if record.status == RunStatus::WaitingApproval {
-                self.answer("alice", true).await;
+                self.vote("alice", true).await;
                 continue;
             }
             self.retry_until_answered("operator", async |engine: &SimEngine| match self.flow.script {
@@ -413,17 +417,17 @@ impl Simulation {
     /// Repeats the request until there is an answer. A refusal is an answer.
     async fn retry_until_answered(
         &self,
-        who: &str,
-        ask: impl AsyncFn(&SimEngine) -> Result<(), EngineError>,
+        caller: &str,
+        request: impl AsyncFn(&SimEngine) -> Result<(), EngineError>,
     ) {
         for attempt in 0.. {
-            let name = format!("{who}.{attempt}");
+            let name = format!("{caller}.{attempt}");
             let (node, clock) = self.node(name.clone(), 0);
             let (engine, _) = self.engine(&node, clock, &name);
             tokio::select! {
                 biased;
-                () = node.death() => {}
-                answer = Box::pin(ask(&engine)) => match answer {
+                () = node.wait_for_crash() => {}
+                answer = Box::pin(request(&engine)) => match answer {
                     Ok(()) | Err(EngineError::Refused(_)) => return,
                     Err(_) => {}
                 }
@@ -436,9 +440,9 @@ impl Simulation {
         self.store.load(&self.run).await.ok().flatten()
     }
 
-    async fn until(&self, there: impl Fn(&RunRecord) -> bool) {
+    async fn wait_until(&self, condition: impl Fn(&RunRecord) -> bool) {
         let mut backoff = backoff();
-        while !self.record().await.is_some_and(|record| there(&record) || record.status.is_terminal()) {
+        while !self.record().await.is_some_and(|record| condition(&record) || record.status.is_terminal()) {
             backoff.wait().await;
         }
     }
@@ -448,8 +452,8 @@ impl Simulation {
         let mut backoff = backoff();
         loop {
             if let Some(record) = self.record().await {
-                let rests = record.status.is_terminal() || record.status == RunStatus::Paused;
-                if rests && self.is_empty().await {
+                let idle = record.status.is_terminal() || record.status == RunStatus::Paused;
+                if idle && self.queues_are_empty().await {
                     return record;
                 }
             }
@@ -457,7 +461,7 @@ impl Simulation {
         }
     }
 
-    async fn is_empty(&self) -> bool {
+    async fn queues_are_empty(&self) -> bool {
         for queue in QueueName::ALL {
             if !self.store.depth(queue).await.is_ok_and(|depth| depth == 0) {
                 return false;

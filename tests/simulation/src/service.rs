@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{LookUpResult, Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
+use domain::approval::PageStatus;
 use domain::command::Certainty;
 use domain::{
     Action, Approval, ApprovalId, ApprovalStatus, Card, EffectClass, Failure, Fence, FieldChange,
@@ -29,7 +30,7 @@ const NETWORK_DELAY: Duration = Duration::from_millis(20);
 #[derive(Debug, Default)]
 pub(crate) struct FakeService {
     state: Mutex<State>,
-    moved: Notify,
+    executed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -52,7 +53,7 @@ struct Request {
     key: IdempotencyKey,
     class: EffectClass,
     fence: Fence,
-    takes: Duration,
+    duration: Duration,
     fails: u64,
 }
 
@@ -64,7 +65,7 @@ enum Reply {
     /// The credential is revoked; no effect.
     Revoked,
     /// The precondition does not hold because the state already is the requested one.
-    AlreadySo,
+    AlreadyApplied,
 }
 
 impl FakeService {
@@ -82,24 +83,24 @@ impl FakeService {
         let service = Arc::clone(self);
         tokio::spawn(async move {
             sleep(NETWORK_DELAY).await;
-            let replied = match service.accept(&request) {
+            let result = match service.accept(&request) {
                 Ok(()) => {
-                    sleep(request.takes).await;
-                    service.carry_out(&request)
+                    sleep(request.duration).await;
+                    service.execute(&request)
                 }
                 Err(refused) => refused,
             };
             // The sender may have crashed.
-            let _ = reply.send(replied);
+            let _ = reply.send(result);
         });
         answer
     }
 
     fn accept(&self, request: &Request) -> Result<(), Reply> {
         let mut state = self.state.lock();
-        let asked = state.requests.entry(request.key.clone()).or_default();
-        *asked += 1;
-        if u64::from(*asked) <= request.fails {
+        let requests = state.requests.entry(request.key.clone()).or_default();
+        *requests += 1;
+        if u64::from(*requests) <= request.fails {
             return Err(Reply::Unavailable);
         }
         let revoked = state.revoked_below.get(&request.key).is_some_and(|below| request.fence < *below);
@@ -110,7 +111,7 @@ impl FakeService {
         Ok(())
     }
 
-    fn carry_out(&self, request: &Request) -> Reply {
+    fn execute(&self, request: &Request) -> Reply {
         let mut state = self.state.lock();
         if let Some(accepted) = state.accepted.get_mut(&request.key) {
             *accepted -= 1;
@@ -118,7 +119,7 @@ impl FakeService {
         let done = state.effects.entry(request.key.clone()).or_default();
         let reply = match request.class {
             EffectClass::NativeKey if *done > 0 => Reply::Done,
-            EffectClass::CompareAndSet if *done > 0 => Reply::AlreadySo,
+            EffectClass::CompareAndSet if *done > 0 => Reply::AlreadyApplied,
             EffectClass::Pure | EffectClass::ReadOnly => Reply::Done,
             EffectClass::NativeKey
             | EffectClass::CompareAndSet
@@ -129,7 +130,7 @@ impl FakeService {
             }
         };
         drop(state);
-        self.moved.notify_waiters();
+        self.executed.notify_waiters();
         reply
     }
 
@@ -141,13 +142,13 @@ impl FakeService {
     }
 
     /// Returns when every accepted request has been carried out.
-    async fn drained(&self, key: &IdempotencyKey) {
+    async fn wait_until_drained(&self, key: &IdempotencyKey) {
         loop {
-            let moved = self.moved.notified();
+            let executed = self.executed.notified();
             if self.state.lock().accepted.get(key).is_none_or(|accepted| *accepted == 0) {
                 return;
             }
-            moved.await;
+            executed.await;
         }
     }
 
@@ -185,12 +186,12 @@ impl Tool for SimTool {
         ToolName::new(self.name).expect("a tool name")
     }
 
-    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
-        let changes = ask.observed.map(|found| FieldChange {
+    fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let key = IdempotencyKey::for_step(&self.name(), &request.run.run, request.step);
+        let changes = request.observed.map(|found| FieldChange {
             field: "state".to_owned(),
             before: Some(found.clone()),
-            after: ask.fields["value"].clone(),
+            after: request.fields["value"].clone(),
         });
         Ok(Action {
             tool: self.name(),
@@ -201,49 +202,52 @@ impl Tool for SimTool {
             } else {
                 Reversibility::NoEffect
             },
-            target: format!("fake service, {}", ask.step),
-            key: if ask.undo { key.undo() } else { key },
+            target: format!("fake service, {}", request.step),
+            key: if request.undo { key.undo() } else { key },
             key_retention: None,
             changes: changes.into_iter().collect(),
             destructive: false,
             estimate_microusd: None,
-            fields: ask.fields,
+            fields: request.fields,
         })
     }
 
     /// Only a compare-and-set needs the current state to propose its change.
-    async fn observe(&self, _ask: &ProposalRequest<'_>) -> Observed {
-        if self.class != EffectClass::CompareAndSet {
-            return Observed::NotNeeded;
-        }
-        let silent = |_| Observed::Retryable {
+    fn observes(&self) -> bool {
+        self.class == EffectClass::CompareAndSet
+    }
+
+    async fn observe(&self, _request: &ProposalRequest<'_>) -> Observed {
+        let lost_reply = |_| Observed::Retryable {
             failure: Failure::new("NO_REPLY", "the reply was lost"),
             retry_after: Some(Millis::secs(1)),
         };
-        let pass = match self.node.enter("tool.survey", None).await {
-            Ok(pass) => pass,
-            Err(failed) => return silent(failed),
+        let pending = match self.node.begin_call("tool.observe", None).await {
+            Ok(pending) => pending,
+            Err(failed) => return lost_reply(failed),
         };
         let effects: u32 = self.service.effects().values().sum();
-        match self.node.leave(pass).await {
+        match self.node.end_call(pending).await {
             Ok(()) => Observed::Found(json!({ "effects": effects })),
-            Err(failed) => silent(failed),
+            Err(failed) => lost_reply(failed),
         }
     }
 
     async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
-        let Ok(pass) = self.node.enter("tool.perform", None).await else { return unavailable() };
+        let Ok(pending) = self.node.begin_call("tool.perform", None).await else { return unavailable() };
         let fields = &call.action.fields;
         let request = Request {
             key: call.action.key.clone(),
             class: self.actual_class,
             fence: call.fence,
-            takes: Duration::from_millis(fields["takes_ms"].as_u64().unwrap_or(20)),
+            duration: Duration::from_millis(fields["takes_ms"].as_u64().unwrap_or(20)),
             fails: fields["fails"].as_u64().unwrap_or(0),
         };
         let reply = self.service.send(request).await;
-        match (self.node.leave(pass).await, reply) {
-            (Ok(()), Ok(Reply::Done | Reply::AlreadySo)) => ToolOutcome::Done(done(&self.name(), fields)),
+        match (self.node.end_call(pending).await, reply) {
+            (Ok(()), Ok(Reply::Done | Reply::AlreadyApplied)) => {
+                ToolOutcome::Done(tool_result(&self.name(), fields))
+            }
             (Ok(()), Ok(Reply::Unavailable)) => unavailable(),
             // A revoked credential means that another worker has taken over; that worker resolves the intent.
             (Ok(()), Ok(Reply::Revoked) | Err(_))
@@ -253,28 +257,28 @@ impl Tool for SimTool {
 
     async fn fence_out(&self, call: ToolCall<'_>) -> Result<(), Failure> {
         let lost = |_| Failure::new("NO_REPLY", "the old credential may not be revoked");
-        let pass = self.node.enter("tool.fence_out", None).await.map_err(lost)?;
+        let pending = self.node.begin_call("tool.fence_out", None).await.map_err(lost)?;
         self.service.revoke(&call.action.key, call.fence);
-        self.service.drained(&call.action.key).await;
-        self.node.leave(pass).await.map_err(lost)
+        self.service.wait_until_drained(&call.action.key).await;
+        self.node.end_call(pending).await.map_err(lost)
     }
 
     async fn look_up(&self, call: ToolCall<'_>) -> LookUpResult {
         let unclear = |_| LookUpResult::Unclear(Failure::new("NO_REPLY", "the reply was lost"));
-        let pass = match self.node.enter("tool.look_up", None).await {
-            Ok(pass) => pass,
+        let pending = match self.node.begin_call("tool.look_up", None).await {
+            Ok(pending) => pending,
             Err(failed) => return unclear(failed),
         };
         let found = self.service.happened(&call.action.key);
-        match self.node.leave(pass).await {
-            Ok(()) if found => LookUpResult::Found(done(&self.name(), &call.action.fields)),
+        match self.node.end_call(pending).await {
+            Ok(()) if found => LookUpResult::Found(tool_result(&self.name(), &call.action.fields)),
             Ok(()) => LookUpResult::Absent,
             Err(failed) => unclear(failed),
         }
     }
 }
 
-fn done(tool: &ToolName, fields: &Value) -> ToolResult {
+fn tool_result(tool: &ToolName, fields: &Value) -> ToolResult {
     ToolResult {
         output: json!({ "value": fields["value"] }),
         response: json!({ "status": 200 }),
@@ -291,19 +295,19 @@ pub(crate) struct FakeNotifier {
 
 #[async_trait]
 impl ApprovalNotifier for FakeNotifier {
-    async fn show(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotifyFailure> {
+    async fn notify(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotifyFailure> {
         let lost = |_| NotifyFailure {
             approval: approval.id.clone(),
             why: "no reply".to_owned(),
             so_far: None,
             retry: RetryHint::After(None),
         };
-        let pass = self.node.enter("people.show", None).await.map_err(lost)?;
+        let pending = self.node.begin_call("notifier.notify", None).await.map_err(lost)?;
         self.service.state.lock().cards.insert(approval.id.clone(), approval.status);
-        self.node.leave(pass).await.map_err(lost)?;
+        self.node.end_call(pending).await.map_err(lost)?;
         let Approval { revision, reminders, .. } = *approval;
         let escalated = approval.escalated_at.is_some();
-        Ok(Card { message: "wall".to_owned(), revision, reminders, escalated })
+        Ok(Card { message: "wall".to_owned(), revision, reminders, escalated, page: PageStatus::default() })
     }
 }
 

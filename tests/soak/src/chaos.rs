@@ -1,5 +1,5 @@
-//! Faults: processes are killed, stopped, suspended and drained; the store is slow, away or full; dispatch, policy and
-//! directory change.
+//! Faults: processes are killed, stopped, suspended and drained; the store is slow, unavailable or full; dispatch, policy
+//! and directory change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::sleep;
 
+use crate::deployment::{Deployment, StoreFault};
 use crate::fleet::Fleet;
 use crate::people::{ADMIN, APPROVERS, Clients, OPERATOR, REQUESTER, Shared, is_temporary};
 use crate::rng::Rng;
-use crate::site::{Site, StoreFault};
 
 const COMMON: &str = include_str!("policies/common.rego");
 const COMMON_TEST: &str = include_str!("policies/common_test.rego");
@@ -32,33 +32,33 @@ const WRITES_MAX: u32 = 64;
 
 pub(crate) struct Chaos<S> {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) site: Arc<S>,
+    pub(crate) deployment: Arc<S>,
     pub(crate) fleet: Arc<Fleet<S>>,
     pub(crate) counts: Mutex<BTreeMap<&'static str, u32>>,
     /// Set when no further fault may start.
-    pub(crate) calm: AtomicBool,
+    pub(crate) faults_stopped: AtomicBool,
 }
 
-impl<S: Site> Chaos<S> {
+impl<S: Deployment> Chaos<S> {
     fn count(&self, what: &'static str) {
         *self.counts.lock().entry(what).or_default() += 1;
     }
 
-    /// Faults of processes and, at the same time, faults of the store and changes by an admin, until calm is requested.
+    /// Injects process faults and, at the same time, store faults and changes by an admin, until the faults are stopped.
     /// Every fault is over when this returns.
     pub(crate) async fn run(self: Arc<Self>) -> Result<(), String> {
         let admin = self.shared.api.clients(ADMIN)?;
         let mut rng = Rng::new(self.shared.seed, "process faults");
         let processes = async {
             while self.pause(&mut rng).await {
-                self.disturb_process(&admin, &mut rng).await;
+                self.inject_process_fault(&admin, &mut rng).await;
             }
             Ok(())
         };
         let mut rng = Rng::new(self.shared.seed, "store faults");
         let store = async {
             while self.pause(&mut rng).await {
-                self.disturb_store(&admin, &mut rng).await?;
+                self.inject_shared_fault(&admin, &mut rng).await?;
             }
             Ok(())
         };
@@ -67,12 +67,12 @@ impl<S: Site> Chaos<S> {
 
     /// Returns whether another fault may follow.
     async fn pause(&self, rng: &mut Rng) -> bool {
-        let mean = u64::try_from(self.site.pace().fault_every.as_millis()).unwrap_or(u64::MAX);
+        let mean = u64::try_from(self.deployment.profile().fault_every.as_millis()).unwrap_or(u64::MAX);
         sleep(Duration::from_millis(rng.between(mean / 2, mean * 3 / 2))).await;
-        !self.calm.load(Ordering::Relaxed)
+        !self.faults_stopped.load(Ordering::Relaxed)
     }
 
-    async fn disturb_process(&self, admin: &Clients, rng: &mut Rng) {
+    async fn inject_process_fault(&self, admin: &Clients, rng: &mut Rng) {
         match rng.below(100) {
             0..=49 => self.signal(true, Signal::KILL, "workers_killed", rng),
             50..=66 => self.signal(false, Signal::KILL, "servers_killed", rng),
@@ -82,14 +82,15 @@ impl<S: Site> Chaos<S> {
         }
     }
 
-    async fn disturb_store(&self, admin: &Clients, rng: &mut Rng) -> Result<(), String> {
+    /// A fault of the store, or a change by an admin. It affects all processes.
+    async fn inject_shared_fault(&self, admin: &Clients, rng: &mut Rng) -> Result<(), String> {
         match rng.below(100) {
             0..=19 => return self.stop_dispatch(admin.any(rng), rng).await,
             20..=34 => self.change_policy(admin.any(rng), rng).await,
             35..=49 => self.change_directory(admin.any(rng), rng).await,
-            50..=67 => return self.break_store(StoreFault::Slow, "store_slow", rng).await,
-            68..=84 => return self.break_store(StoreFault::Away, "store_away", rng).await,
-            _ => return self.break_store(StoreFault::Full, "store_full", rng).await,
+            50..=67 => return self.inject_store_fault(StoreFault::Slow, "store_slow", rng).await,
+            68..=84 => return self.inject_store_fault(StoreFault::Unavailable, "store_away", rng).await,
+            _ => return self.inject_store_fault(StoreFault::Full, "store_full", rng).await,
         }
         Ok(())
     }
@@ -106,7 +107,7 @@ impl<S: Site> Chaos<S> {
         let Some(pid) = self.fleet.pid(true, rng.below(1_000)) else { return };
         let suspended = Suspended::new(pid);
         self.count("workers_suspended");
-        sleep(self.site.pace().suspend).await;
+        sleep(self.deployment.profile().suspend_time).await;
         drop(suspended);
     }
 
@@ -121,7 +122,7 @@ impl<S: Site> Chaos<S> {
         if running.is_empty() {
             return;
         }
-        let mut command = self.site.cli();
+        let mut command = self.deployment.cli();
         command.args(["worker", "drain", &rng.pick(&running).worker, "--reason", "soak", "--no-wait"]);
         command.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null());
         let drained = tokio::task::spawn_blocking(move || command.status()).await;
@@ -150,10 +151,15 @@ impl<S: Site> Chaos<S> {
         }
     }
 
-    async fn break_store(&self, fault: StoreFault, what: &'static str, rng: &mut Rng) -> Result<(), String> {
-        if self.site.can(fault) {
+    async fn inject_store_fault(
+        &self,
+        fault: StoreFault,
+        what: &'static str,
+        rng: &mut Rng,
+    ) -> Result<(), String> {
+        if self.deployment.supports(fault) {
             let time = Duration::from_millis(rng.between(500, 5_000));
-            self.site.fault(fault, time, self.fleet.pids()).await?;
+            self.deployment.inject_fault(fault, time, self.fleet.pids()).await?;
             self.count(what);
         }
         Ok(())
@@ -182,7 +188,7 @@ fn send_signal(pid: Pid, signal: Signal) {
     let _ = kill_process(pid, signal);
 }
 
-/// Repeats the request until dispatch is started and every run that waited is announced.
+/// Repeats the request until dispatch is started and every run that waited is enqueued.
 pub(crate) async fn start_dispatch(admin: &Client) -> Result<(), String> {
     let (mut cursor, mut failed) = (None, String::new());
     for _ in 0..REQUESTS_MAX {

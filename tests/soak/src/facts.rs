@@ -13,7 +13,7 @@ use futures_util::{StreamExt as _, stream};
 use store::{RunQuery, Store, StoreError};
 use tokio::time::sleep;
 
-use crate::outside::ExternalCounts;
+use crate::external_systems::ExternalCounts;
 
 /// The number of runs that are read at the same time.
 const CONCURRENCY: usize = 16;
@@ -59,12 +59,12 @@ pub(crate) struct RunFacts {
     /// The receipts in the ledger under the keys that the chain names.
     pub(crate) receipts: Vec<ReceiptSummary>,
     /// The evidence, or why there is none.
-    pub(crate) seal: Result<Seal, String>,
+    pub(crate) bundle: Result<BundleFacts, String>,
 }
 
 /// A verified evidence bundle.
 #[derive(Debug, Clone)]
-pub(crate) struct Seal {
+pub(crate) struct BundleFacts {
     pub(crate) status: RunStatus,
     pub(crate) receipts: Vec<ReceiptSummary>,
     /// The users who approved each request.
@@ -86,7 +86,7 @@ pub(crate) struct IntentFacts {
     pub(crate) approval: Option<ApprovalId>,
 }
 
-/// The position of a run in the log of runs.
+/// The position of a run in the transparency log.
 #[derive(Debug, Clone)]
 pub(crate) struct LogFacts {
     pub(crate) origin: String,
@@ -116,12 +116,12 @@ pub(crate) async fn read_runs<S: Store>(
     key: &PublicKey,
 ) -> Result<Vec<RunFacts>, StoreError> {
     let records = all_runs(store, tenant).await?;
-    let facts = records.into_iter().map(|record| read_patiently(store, record, key));
+    let facts = records.into_iter().map(|record| read_with_retries(store, record, key));
     stream::iter(facts).buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await.into_iter().collect()
 }
 
 /// Reads a run again if the store does not answer.
-async fn read_patiently<S: Store>(
+async fn read_with_retries<S: Store>(
     store: &S,
     listed: RunRecord,
     key: &PublicKey,
@@ -144,11 +144,11 @@ async fn read_run<S: Store>(store: &S, listed: RunRecord, key: &PublicKey) -> Re
     let (events, _) = store.history(&run, EVENTS_MAX).await?;
     let events: Vec<Event> =
         events.iter().filter_map(|event| serde_json::from_slice(&event.canonical).ok()).collect();
-    let seal = match evidence {
+    let bundle = match evidence {
         None => Err("no evidence is recorded".to_owned()),
         Some(evidence) => match store.bundle(&run.tenant, &evidence.name).await? {
             None => Err("the recorded bundle does not exist".to_owned()),
-            Some(bytes) => read_seal(&bytes, &record, key),
+            Some(bytes) => read_bundle(&bytes, &record, key),
         },
     };
     Ok(RunFacts {
@@ -157,7 +157,7 @@ async fn read_run<S: Store>(store: &S, listed: RunRecord, key: &PublicKey) -> Re
         trigger: record.trigger.kind,
         requester: record.trigger.requester.map(|person| person.to_string()),
         run: run.run,
-        seal,
+        bundle,
     })
 }
 
@@ -167,7 +167,7 @@ async fn read_receipts<S: Store>(
     run: &RunKey,
     events: &[Event],
 ) -> Result<Vec<ReceiptSummary>, StoreError> {
-    let keys: BTreeSet<&IdempotencyKey> = events.iter().filter_map(intended_key).collect();
+    let keys: BTreeSet<&IdempotencyKey> = events.iter().filter_map(intent_key).collect();
     let mut receipts = Vec::new();
     for key in keys {
         let stored = store.receipt(&run.tenant, key).await?.filter(|receipt| receipt.run == run.run);
@@ -180,29 +180,29 @@ async fn read_receipts<S: Store>(
     Ok(receipts)
 }
 
-fn intended_key(event: &Event) -> Option<&IdempotencyKey> {
+fn intent_key(event: &Event) -> Option<&IdempotencyKey> {
     match &event.body {
         EventBody::EffectIntended { receipt, .. } => Some(&receipt.key),
         _ => None,
     }
 }
 
-fn read_seal(bytes: &[u8], record: &RunRecord, key: &PublicKey) -> Result<Seal, String> {
+fn read_bundle(bytes: &[u8], record: &RunRecord, key: &PublicKey) -> Result<BundleFacts, String> {
     let verified =
         evidence::verify(bytes, key).map_err(|error| format!("the bundle does not verify: {error}"))?;
     let bundle = verified.bundle();
     if (&bundle.run.run, bundle.run.head) != (&record.key.run, record.head) {
         return Err("the bundle has another chain than the store".to_owned());
     }
-    let approving = |votes: &[domain::Vote]| {
+    let approvers = |votes: &[domain::Vote]| {
         votes.iter().filter(|vote| vote.approve).map(|vote| vote.person.to_string()).collect()
     };
-    Ok(Seal {
+    Ok(BundleFacts {
         status: bundle.run.status,
         receipts: bundle.receipts.clone(),
-        approvals: bundle.approvals.iter().map(|one| (one.id.clone(), approving(&one.votes))).collect(),
+        approvals: bundle.approvals.iter().map(|one| (one.id.clone(), approvers(&one.votes))).collect(),
         intents: intents(&verified),
-        unknown: unknown(&verified),
+        unknown: unknown_outcomes(&verified),
         log: LogFacts {
             origin: bundle.log.origin.clone(),
             index: bundle.log.index,
@@ -232,7 +232,7 @@ fn intents(verified: &Verified) -> Vec<IntentFacts> {
     intents.collect()
 }
 
-fn unknown(verified: &Verified) -> BTreeSet<IdempotencyKey> {
+fn unknown_outcomes(verified: &Verified) -> BTreeSet<IdempotencyKey> {
     let unknown = verified.events().iter().filter_map(|event| match &event.body {
         EventBody::OutcomeUnknown { receipt, .. } => Some(receipt.key.clone()),
         _ => None,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::process::Pid;
 
-use crate::site::Site;
+use crate::deployment::Deployment;
 
 /// At most this much of the logs is kept.
 const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -26,19 +26,19 @@ struct Process {
 }
 
 pub(crate) struct Fleet<S> {
-    site: Arc<S>,
+    deployment: Arc<S>,
     processes: Mutex<Vec<Process>>,
     log: PathBuf,
 }
 
-impl<S: Site> Fleet<S> {
-    pub(crate) fn start(site: Arc<S>, ports: &[u16], log: PathBuf) -> Result<Self, String> {
-        let pace = site.pace();
-        let fleet = Self { site, processes: Mutex::new(Vec::new()), log };
+impl<S: Deployment> Fleet<S> {
+    pub(crate) fn start(deployment: Arc<S>, ports: &[u16], log: PathBuf) -> Result<Self, String> {
+        let profile = deployment.profile();
+        let fleet = Self { deployment, processes: Mutex::new(Vec::new()), log };
         for port in ports {
             fleet.add(Role::Server(*port))?;
         }
-        for _ in 0..pace.workers {
+        for _ in 0..profile.workers {
             fleet.add(Role::Worker)?;
         }
         Ok(fleet)
@@ -46,8 +46,8 @@ impl<S: Site> Fleet<S> {
 
     fn add(&self, role: Role) -> Result<(), String> {
         let mut command = match role {
-            Role::Worker => self.site.worker(),
-            Role::Server(port) => self.site.server(port),
+            Role::Worker => self.deployment.worker(),
+            Role::Server(port) => self.deployment.server(port),
         };
         let child =
             start(&mut command, self.log.clone()).map_err(|error| format!("start {role:?}: {error}"))?;
@@ -72,11 +72,11 @@ impl<S: Site> Fleet<S> {
     pub(crate) fn replace_ended(&self) -> Result<(), String> {
         let mut ended = Vec::new();
         self.processes.lock().retain_mut(|process| {
-            let runs = matches!(process.child.try_wait(), Ok(None));
-            if !runs {
+            let is_running = matches!(process.child.try_wait(), Ok(None));
+            if !is_running {
                 ended.push(process.role);
             }
-            runs
+            is_running
         });
         ended.into_iter().try_for_each(|role| self.add(role))
     }

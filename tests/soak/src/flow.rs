@@ -87,7 +87,7 @@ fn step(at: u64, endpoints: &Endpoints, rng: &mut Rng) -> Value {
         kind = *rng.pick(&KINDS);
     }
     let http = endpoints.http.as_deref().unwrap_or_default();
-    let (tool, with) = call(kind, at, http);
+    let (tool, with) = tool_call(kind, at, http);
     let blast_radius = if matches!(kind, Keyed | Create | Update | Assign | Label) {
         *rng.pick(&["low", "low", "low", "low", "medium", "high"])
     } else {
@@ -114,7 +114,7 @@ fn step(at: u64, endpoints: &Endpoints, rng: &mut Rng) -> Value {
     step
 }
 
-fn call(kind: StepKind, at: u64, http: &str) -> (&'static str, Value) {
+fn tool_call(kind: StepKind, at: u64, http: &str) -> (&'static str, Value) {
     let (record, issue) = ("${ trigger.sys_id }", "${ trigger.issue }");
     let text = format!("soak ${{ run.id }} step {at}");
     let put = |path: &str, effect: &str| {

@@ -9,10 +9,10 @@ use client::RunStart;
 use serde_json::json;
 use tokio::time::sleep;
 
+use crate::deployment::Deployment;
 use crate::flow::{Flow, LANES};
 use crate::people::{Clients, OPERATOR, REQUESTER, Shared, is_temporary};
 use crate::rng::Rng;
-use crate::site::Site;
 
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -21,25 +21,25 @@ pub(crate) const FIRST_ISSUE: u64 = 1_000;
 
 pub(crate) struct Load<S> {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) site: Arc<S>,
+    pub(crate) deployment: Arc<S>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) runs_max: u64,
     pub(crate) until: Instant,
     /// The number of the next run.
     pub(crate) next: AtomicU64,
-    /// The number of open runs, as of the last look.
+    /// The number of open runs, at the last poll.
     pub(crate) open: AtomicUsize,
     pub(crate) rejected: AtomicU64,
     pub(crate) joined: AtomicU64,
 }
 
-impl<S: Site> Load<S> {
+impl<S: Deployment> Load<S> {
     /// Starts runs until the time is over or all runs are started.
     pub(crate) async fn start_runs(self: Arc<Self>) -> Result<(), String> {
         let clients = self.shared.api.clients(REQUESTER)?;
         let operator = Arc::new(self.shared.api.clients(OPERATOR)?);
         loop {
-            while self.open.load(Ordering::Relaxed) >= self.site.pace().open_max
+            while self.open.load(Ordering::Relaxed) >= self.deployment.profile().open_max
                 && Instant::now() < self.until
             {
                 sleep(PAUSE).await;
@@ -57,31 +57,37 @@ impl<S: Site> Load<S> {
     async fn start_run(&self, number: u64, clients: &Clients, operator: &Arc<Clients>, rng: &mut Rng) {
         let flow = rng.pick(&self.flows).clone();
         let (sys_id, issue) = (format!("{number:032x}"), FIRST_ISSUE + number);
-        self.site.outside().prepare(&sys_id, issue);
+        self.deployment.external_systems().prepare(&sys_id, issue);
         let lane = format!("lane-{}", rng.below(LANES));
         let Ok(workflow) = flow.name.parse() else { return };
         let input = json!({ "n": number, "sys_id": sys_id, "issue": issue, "lane": lane });
         let request = StartRun { workflow, input, record: None };
         let key = format!("soak-{number}");
-        let Some(started) = self.ask(&request, &key, clients, rng).await else { return };
+        let Some(started) = self.request_start(&request, &key, clients, rng).await else { return };
         self.joined.fetch_add(u64::from(started.joined), Ordering::Relaxed);
         self.shared.journal.lock().started.insert(key.clone(), started.run.clone());
         if rng.percent(3) {
-            let again = self.ask(&request, &key, clients, rng).await;
+            let again = self.request_start(&request, &key, clients, rng).await;
             if again.as_ref().is_none_or(|again| again.run != started.run) {
                 self.shared.violation(Some(&started.run), format!("a repeated request got {again:?}"));
             }
         }
-        Self::disturb(started, operator, rng);
+        Self::interrupt_later(started, operator, rng);
     }
 
     /// Repeats the request until it has an answer. `None` if the concurrency key is in use, or after a violation.
-    async fn ask(&self, request: &StartRun, key: &str, clients: &Clients, rng: &mut Rng) -> Option<RunStart> {
-        let give_up = self.until + self.site.pace().settle;
+    async fn request_start(
+        &self,
+        request: &StartRun,
+        key: &str,
+        clients: &Clients,
+        rng: &mut Rng,
+    ) -> Option<RunStart> {
+        let deadline = self.until + self.deployment.profile().settle_timeout;
         loop {
             match clients.any(rng).start(request, key.to_owned()).await {
                 Ok(started) => return Some(started),
-                Err(error) if is_temporary(&error) && Instant::now() > give_up => {
+                Err(error) if is_temporary(&error) && Instant::now() > deadline => {
                     self.shared.violation(None, format!("the request {key} has no answer: {error}"));
                     return None;
                 }
@@ -99,7 +105,7 @@ impl<S: Site> Load<S> {
     }
 
     /// Cancels, pauses or rolls back some runs a little later.
-    fn disturb(started: RunStart, operator: &Arc<Clients>, rng: &mut Rng) {
+    fn interrupt_later(started: RunStart, operator: &Arc<Clients>, rng: &mut Rng) {
         let choice = rng.below(100);
         if choice >= 9 {
             return;

@@ -1,27 +1,27 @@
 //! `cargo xtask soak`: random workflows on the real programs, while processes, the store and external systems fail.
 //!
 //! The external systems and the oracle are in this process; the programs under test are child processes that are killed
-//! and replaced. Afterwards the oracle compares the effects outside with the receipts, the evidence, the log of runs and
-//! what the soak itself did.
+//! and replaced. Afterwards the oracle compares the effects outside with the receipts, the evidence, the transparency log
+//! and what the soak itself did.
 
 mod chaos;
+mod deployment;
+mod external_systems;
 mod facts;
 mod fleet;
 mod flow;
 mod load;
 mod oracle;
-mod outside;
 mod people;
 #[cfg(feature = "aws")]
 mod proxy;
 mod rng;
-mod site;
 mod soak;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use site::SqliteSite;
+use deployment::SqliteDeployment;
 use soak::{Report, Settings, soak};
 
 /// The exit code for invalid options.
@@ -61,11 +61,11 @@ async fn main() -> ExitCode {
 
 async fn run(options: &Options) -> Result<Report, String> {
     match options.store {
-        StoreKind::Sqlite => Box::pin(soak(SqliteSite::open().await?, &options.settings)).await,
+        StoreKind::Sqlite => Box::pin(soak(SqliteDeployment::open().await?, &options.settings)).await,
         #[cfg(feature = "aws")]
         StoreKind::Aws => {
-            let site = Box::pin(site::AwsSite::open()).await?;
-            Box::pin(soak(site, &options.settings)).await
+            let deployment = Box::pin(deployment::AwsDeployment::open()).await?;
+            Box::pin(soak(deployment, &options.settings)).await
         }
         #[cfg(not(feature = "aws"))]
         StoreKind::Aws => Err("this program was built without the feature `aws`".to_owned()),
@@ -87,7 +87,7 @@ fn print(report: &Report, json: bool) -> ExitCode {
         "soak: {} violations with seed {}; the store is kept in {}",
         report.found.len(),
         report.seed,
-        report.kept
+        report.store_location
     );
     ExitCode::FAILURE
 }

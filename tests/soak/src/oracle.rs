@@ -1,4 +1,4 @@
-//! The oracle: compares what happened outside, the receipts, the evidence, the log of runs, and what the soak did.
+//! The oracle: compares what happened outside, the receipts, the evidence, the transparency log, and what the soak did.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,8 +7,8 @@ use domain::merkle::Frontier;
 use domain::{Digest, EffectClass, RunId};
 use evidence::bundle::{ReceiptStatus, ReceiptSummary};
 
-use crate::facts::{IntentFacts, Journal, LogFacts, Observed, RunFacts, Seal};
-use crate::outside::{EffectName, ExternalCounts};
+use crate::external_systems::{EffectName, ExternalCounts};
+use crate::facts::{BundleFacts, IntentFacts, Journal, LogFacts, Observed, RunFacts};
 use crate::people::ONCALL;
 
 /// A difference that must not exist.
@@ -85,8 +85,8 @@ pub(crate) fn check(observed: &Observed) -> (Totals, Vec<Violation>) {
     oracle.check_effects();
     oracle.check_labels();
     oracle.check_log();
-    let noticed = observed.journal.violations.iter();
-    oracle.violations.extend(noticed.map(|(run, what)| Violation { run: run.clone(), what: what.clone() }));
+    let reported = observed.journal.violations.iter();
+    oracle.violations.extend(reported.map(|(run, what)| Violation { run: run.clone(), what: what.clone() }));
     oracle.violations.sort();
     (oracle.totals, oracle.violations)
 }
@@ -123,31 +123,34 @@ impl Oracle<'_> {
             domain::RunStatus::Canceled => self.totals.canceled += 1,
             other => self.report(Some(&run.run), format!("the run has not ended: it is {other}")),
         }
-        let seal = match &run.seal {
-            Ok(seal) => seal,
+        let bundle = match &run.bundle {
+            Ok(bundle) => bundle,
             Err(why) => return self.report(Some(&run.run), why.clone()),
         };
         self.totals.bundles += 1;
-        if seal.status != run.status {
-            self.report(Some(&run.run), format!("the bundle says {}, the store {}", seal.status, run.status));
+        if bundle.status != run.status {
+            self.report(
+                Some(&run.run),
+                format!("the bundle says {}, the store {}", bundle.status, run.status),
+            );
         }
-        self.check_receipts(run, seal);
-        for intent in &seal.intents {
-            if let Err(why) = check_intent(run, seal, intent, &self.observed.journal) {
+        self.check_receipts(run, bundle);
+        for intent in &bundle.intents {
+            if let Err(why) = check_intent(run, bundle, intent, &self.observed.journal) {
                 self.report(Some(&run.run), format!("step {}: {why}", intent.step));
             }
         }
         self.totals.approved_effects +=
-            seal.intents.iter().filter(|intent| intent.approval.is_some()).count();
-        self.totals.unknown += seal.unknown.len();
+            bundle.intents.iter().filter(|intent| intent.approval.is_some()).count();
+        self.totals.unknown += bundle.unknown.len();
     }
 
     /// The ledger and the evidence have the same receipts.
-    fn check_receipts(&mut self, run: &RunFacts, seal: &Seal) {
+    fn check_receipts(&mut self, run: &RunFacts, bundle: &BundleFacts) {
         let by_key = |receipts: &[ReceiptSummary]| -> BTreeMap<String, ReceiptSummary> {
             receipts.iter().map(|receipt| (receipt.key.to_string(), receipt.clone())).collect()
         };
-        let (stored, sealed) = (by_key(&run.receipts), by_key(&seal.receipts));
+        let (stored, sealed) = (by_key(&run.receipts), by_key(&bundle.receipts));
         for key in stored.keys().chain(sealed.keys()).collect::<BTreeSet<_>>() {
             match (stored.get(key), sealed.get(key)) {
                 (Some(one), Some(other)) if one == other => {}
@@ -161,7 +164,7 @@ impl Oracle<'_> {
                 (None, _) => self.report(Some(&run.run), format!("the ledger has no receipt {key}")),
             }
         }
-        for receipt in &seal.receipts {
+        for receipt in &bundle.receipts {
             match receipt.state {
                 ReceiptStatus::Done { .. } => self.totals.receipts_done += 1,
                 ReceiptStatus::Intent => self.totals.receipts_open += 1,
@@ -201,11 +204,12 @@ impl Oracle<'_> {
         }
     }
 
-    /// Each log has one entry for each sealed run, without gaps, and every bundle has the root of that log at its size.
+    /// Each log has one entry for each run with evidence, without gaps, and every bundle has the root of that log at its
+    /// size.
     fn check_log(&mut self) {
         let mut logs: BTreeMap<&str, BTreeMap<u64, (&RunId, &LogFacts)>> = BTreeMap::new();
         let sealed =
-            self.observed.runs.iter().filter_map(|run| Some((&run.run, &run.seal.as_ref().ok()?.log)));
+            self.observed.runs.iter().filter_map(|run| Some((&run.run, &run.bundle.as_ref().ok()?.log)));
         let mut found = Vec::new();
         for (run, log) in sealed {
             if let Some((other, _)) = logs.entry(&log.origin).or_default().insert(log.index, (run, log)) {
@@ -238,10 +242,10 @@ impl Oracle<'_> {
 
 /// All receipts with the number of times that their effect may have happened.
 fn bounded_receipts(observed: &Observed) -> impl Iterator<Item = (&RunId, &ReceiptSummary, Bounds)> {
-    let sealed = observed.runs.iter().filter_map(|run| Some((run, run.seal.as_ref().ok()?)));
-    sealed.flat_map(move |(run, seal)| {
-        let bounded = move |receipt| (&run.run, receipt, bounds(run, seal, receipt, &observed.journal));
-        seal.receipts.iter().map(bounded)
+    let sealed = observed.runs.iter().filter_map(|run| Some((run, run.bundle.as_ref().ok()?)));
+    sealed.flat_map(move |(run, bundle)| {
+        let bounded = move |receipt| (&run.run, receipt, bounds(run, bundle, receipt, &observed.journal));
+        bundle.receipts.iter().map(bounded)
     })
 }
 
@@ -282,7 +286,7 @@ impl<'a> Expected<'a> {
     /// Returns the number of effects outside, and what differs.
     fn compare(&self, external: &ExternalCounts) -> (u64, Vec<Violation>) {
         let mut found = Vec::new();
-        let mut differ = |(run, bounds): (Option<&RunId>, Bounds), what: &str, count: u32| {
+        let mut check_count = |(run, bounds): (Option<&RunId>, Bounds), what: &str, count: u32| {
             if !bounds.contains(count) {
                 let what = format!("{what} happened {count} times outside; the receipts say {bounds}");
                 found.push(Violation { run: run.cloned(), what });
@@ -290,7 +294,7 @@ impl<'a> Expected<'a> {
         };
         for name in self.effects.keys().chain(external.effects.keys()).collect::<BTreeSet<_>>() {
             let count = external.effects.get(name).copied().unwrap_or_default();
-            differ(
+            check_count(
                 self.effects.get(name).copied().unwrap_or_default(),
                 &format!("the effect {name:?}"),
                 count,
@@ -299,14 +303,14 @@ impl<'a> Expected<'a> {
         let records = external.record_writes.keys().map(String::as_str);
         for record in self.records.keys().copied().chain(records).collect::<BTreeSet<_>>() {
             let count = external.record_writes.get(record).copied().unwrap_or_default();
-            differ(
+            check_count(
                 self.records.get(record).copied().unwrap_or_default(),
                 &format!("writes of {record}"),
                 count,
             );
         }
         let deleted = u32::try_from(external.deleted_comments.len()).unwrap_or(u32::MAX);
-        differ((None, self.deleted_comments), "deletions of comments", deleted);
+        check_count((None, self.deleted_comments), "deletions of comments", deleted);
         // A note is also a write of its record.
         let named = external.effects.iter().filter(|(name, _)| !matches!(name, EffectName::Note(_)));
         let counts = named.map(|(_, count)| count).chain(external.record_writes.values());
@@ -316,14 +320,14 @@ impl<'a> Expected<'a> {
 
 /// How often the effect of a receipt may have happened. Only a person who resumed a run with an unknown outcome can
 /// cause a second effect.
-fn bounds(run: &RunFacts, seal: &Seal, receipt: &ReceiptSummary, journal: &Journal) -> Bounds {
-    let repeatable = receipt.class == EffectClass::Opaque && seal.unknown.contains(&receipt.key);
+fn bounds(run: &RunFacts, bundle: &BundleFacts, receipt: &ReceiptSummary, journal: &Journal) -> Bounds {
+    let repeatable = receipt.class == EffectClass::Opaque && bundle.unknown.contains(&receipt.key);
     let resumed = journal.resumed.get(&run.run).copied().unwrap_or_default();
-    let again = if repeatable { resumed } else { 0 };
+    let repeats = if repeatable { resumed } else { 0 };
     match receipt.state {
-        ReceiptStatus::Done { .. } => Bounds { min: 1, max: 1 + again },
-        ReceiptStatus::Intent => Bounds { min: 0, max: 1 + again },
-        ReceiptStatus::Failed { .. } => Bounds { min: 0, max: again },
+        ReceiptStatus::Done { .. } => Bounds { min: 1, max: 1 + repeats },
+        ReceiptStatus::Intent => Bounds { min: 0, max: 1 + repeats },
+        ReceiptStatus::Failed { .. } => Bounds { min: 0, max: repeats },
     }
 }
 
@@ -333,13 +337,18 @@ fn mark(receipt: &ReceiptSummary) -> String {
 }
 
 /// An attempt needs a verdict that allows it and the approvers that the verdict and the soak's own rules require.
-fn check_intent(run: &RunFacts, seal: &Seal, intent: &IntentFacts, journal: &Journal) -> Result<(), String> {
+fn check_intent(
+    run: &RunFacts,
+    bundle: &BundleFacts,
+    intent: &IntentFacts,
+    journal: &Journal,
+) -> Result<(), String> {
     if intent.denied {
         return Err("the effect was attempted although policy denies it".to_owned());
     }
     // An undo run has steps of its own, and restoring the state before a run needs no approval.
     let step = if run.trigger == "undo" || intent.undo { "" } else { intent.step.as_str() };
-    let (people, only) = match step.split('-').next() {
+    let (people, permitted) = match step.split('-').next() {
         Some("medium") => (1, &ONCALL[..]),
         Some("high") => (2, &[][..]),
         _ => (intent.people, &[][..]),
@@ -349,17 +358,17 @@ fn check_intent(run: &RunFacts, seal: &Seal, intent: &IntentFacts, journal: &Jou
     }
     let approval =
         intent.approval.as_ref().ok_or("the effect was attempted without the required approval")?;
-    let voted = seal
+    let voters = bundle
         .approvals
         .get(approval)
         .ok_or_else(|| format!("the approval {approval} is not in the evidence"))?;
     let sent = journal.approved_by.get(approval);
-    let counts = |person: &&String| {
+    let is_permitted = |person: &&String| {
         sent.is_some_and(|sent| sent.contains(*person))
             && run.requester.as_ref() != Some(*person)
-            && (only.is_empty() || only.contains(&person.as_str()))
+            && (permitted.is_empty() || permitted.contains(&person.as_str()))
     };
-    let counted = voted.iter().filter(counts).count();
+    let counted = voters.iter().filter(is_permitted).count();
     if counted < people {
         return Err(format!("{counted} permitted users approved {approval}, required are {people}"));
     }

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use url::Url;
 
 use crate::facts::Journal;
-use crate::rng::{Rng, stable};
+use crate::rng::{Rng, stable_hash};
 
 pub(crate) const ADMIN: &str = "root";
 /// Starts all runs, and may therefore approve none of them.
@@ -98,7 +98,7 @@ impl Shared {
 
 /// Whether the request may succeed later: the server or the store did not respond, or a change happened at the same time.
 pub(crate) fn is_temporary(error: &ClientError) -> bool {
-    error.is_away()
+    error.is_unreachable()
         || error.problem().is_none_or(|problem| problem.status >= 500 || problem.code == "CONTENDED")
 }
 
@@ -123,7 +123,7 @@ pub(crate) async fn approve(shared: Arc<Shared>, person: &'static str) -> Result
 }
 
 async fn vote(shared: &Shared, client: &Client, person: &str, approval: &Approval) {
-    let approve = stable(approval.approval.as_str()) % 100 >= 6;
+    let approve = stable_hash(approval.approval.as_str()) % 100 >= 6;
     if approve {
         let mut journal = shared.journal.lock();
         journal.approved_by.entry(approval.approval.clone()).or_default().insert(person.to_owned());
@@ -217,12 +217,12 @@ pub(crate) async fn resolve(shared: Arc<Shared>) -> Result<(), String> {
 pub(crate) async fn undo(shared: Arc<Shared>) -> Result<(), String> {
     let clients = shared.api.clients(OPERATOR)?;
     let mut rng = Rng::new(shared.seed, "undo");
-    let mut asked = BTreeSet::new();
+    let mut requested = BTreeSet::new();
     while !shared.stopped() {
         sleep(POLL_EVERY).await;
         for run in list(&clients, &mut rng, RunStatus::Succeeded).await {
-            let chosen = run.trigger != "undo" && stable(run.run.as_str()).is_multiple_of(12);
-            if chosen && asked.insert(run.run.clone()) {
+            let chosen = run.trigger != "undo" && stable_hash(run.run.as_str()).is_multiple_of(12);
+            if chosen && requested.insert(run.run.clone()) {
                 undo_one(&shared, &clients, &mut rng, &run.run).await;
             }
         }

@@ -18,7 +18,7 @@ pub(crate) enum ProxyMode {
     Open,
     Slow,
     /// Cuts connections, also in the middle of a reply.
-    Away,
+    Unavailable,
 }
 
 pub(crate) struct Proxy {
@@ -70,7 +70,7 @@ async fn copy(
         let current = *mode.lock();
         match current {
             _ if read == 0 => return Ok(()),
-            ProxyMode::Away => return Err(io::ErrorKind::ConnectionReset.into()),
+            ProxyMode::Unavailable => return Err(io::ErrorKind::ConnectionReset.into()),
             ProxyMode::Slow => sleep(DELAY).await,
             ProxyMode::Open => {}
         }

@@ -9,7 +9,7 @@ pub(crate) struct Rng(Random);
 impl Rng {
     /// A generator for one part of the soak, so that the parts do not share a sequence.
     pub(crate) fn new(seed: u64, part: &str) -> Self {
-        Self(Random::new(seed ^ stable(part)))
+        Self(Random::new(seed ^ stable_hash(part)))
     }
 
     /// A number below `limit`, which is not 0.
@@ -31,7 +31,7 @@ impl Rng {
 }
 
 /// A number that depends only on `text`.
-pub(crate) fn stable(text: &str) -> u64 {
+pub(crate) fn stable_hash(text: &str) -> u64 {
     let digest = Digest::of_parts("countersign/soak/v1", &[text]);
     digest.as_bytes()[..8].iter().fold(0, |number, byte| (number << 8) | u64::from(*byte))
 }

@@ -21,6 +21,7 @@ use tokio::time::sleep;
 use url::Url;
 
 use crate::chaos::{Chaos, policy, put_directory, start_dispatch};
+use crate::deployment::Deployment;
 use crate::facts::{Journal, Observed, RunFacts, all_runs, read_runs};
 use crate::fleet::Fleet;
 use crate::flow::flows;
@@ -28,13 +29,12 @@ use crate::load::{FIRST_ISSUE, Load};
 use crate::oracle::{self, Totals, Violation};
 use crate::people::{self, ADMIN, APPROVERS, Api, OPERATOR, REQUESTER, Shared};
 use crate::rng::Rng;
-use crate::site::Site;
 
 /// The time between two progress lines.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// The time between two looks at the open runs.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The time between two counts of the open runs.
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 /// How long the servers may take to answer for the first time.
 const READY_MAX: Duration = Duration::from_mins(1);
@@ -90,7 +90,7 @@ pub(crate) struct Report {
     #[serde(skip)]
     pub(crate) found: Vec<Violation>,
     #[serde(skip)]
-    pub(crate) kept: String,
+    pub(crate) store_location: String,
 }
 
 impl fmt::Display for Report {
@@ -125,17 +125,18 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs a soak on `site`.
-pub(crate) async fn soak<S: Site>(site: S, settings: &Settings) -> Result<Report, String> {
-    let site = Arc::new(site);
-    let pace = site.pace();
-    let ports = free_ports(pace.servers)?;
-    let fleet = Arc::new(Fleet::start(Arc::clone(&site), &ports, site.directory().join("programs.log"))?);
-    let shared = Arc::new(prepare(&*site, &ports, settings.seed).await?);
+/// Runs a soak on `deployment`.
+pub(crate) async fn soak<S: Deployment>(deployment: S, settings: &Settings) -> Result<Report, String> {
+    let deployment = Arc::new(deployment);
+    let profile = deployment.profile();
+    let ports = free_ports(profile.servers)?;
+    let fleet =
+        Arc::new(Fleet::start(Arc::clone(&deployment), &ports, deployment.directory().join("programs.log"))?);
+    let shared = Arc::new(prepare(&*deployment, &ports, settings.seed).await?);
     let load = Arc::new(Load {
         shared: Arc::clone(&shared),
-        site: Arc::clone(&site),
-        flows: flows(settings.seed, &site.endpoints()),
+        deployment: Arc::clone(&deployment),
+        flows: flows(settings.seed, &deployment.endpoints()),
         runs_max: settings.runs,
         until: Instant::now() + settings.time,
         next: AtomicU64::new(0),
@@ -146,45 +147,45 @@ pub(crate) async fn soak<S: Site>(site: S, settings: &Settings) -> Result<Report
     apply_flows(&shared, &load.flows).await?;
     let chaos = Arc::new(Chaos {
         shared: Arc::clone(&shared),
-        site: Arc::clone(&site),
+        deployment: Arc::clone(&deployment),
         fleet: Arc::clone(&fleet),
         counts: Mutex::new(BTreeMap::new()),
-        calm: AtomicBool::new(false),
+        faults_stopped: AtomicBool::new(false),
     });
-    let running = Running { shared, site, fleet, load, chaos, started: Instant::now() };
+    let running = SoakRun { shared, deployment, fleet, load, chaos, started: Instant::now() };
     running.run().await
 }
 
-struct Running<S: Site> {
+struct SoakRun<S: Deployment> {
     shared: Arc<Shared>,
-    site: Arc<S>,
+    deployment: Arc<S>,
     fleet: Arc<Fleet<S>>,
     load: Arc<Load<S>>,
     chaos: Arc<Chaos<S>>,
     started: Instant,
 }
 
-impl<S: Site> Running<S> {
+impl<S: Deployment> SoakRun<S> {
     async fn run(self) -> Result<Report, String> {
         let supervisor = tokio::spawn(supervise(Arc::clone(&self.fleet)));
         let watcher = tokio::spawn(watch(Arc::clone(&self.load), Arc::clone(&self.chaos), self.started));
         let refused = tokio::spawn(people::try_forbidden(Arc::clone(&self.shared)));
         let mut actors = self.actors();
         let mut starters = JoinSet::new();
-        for _ in 0..self.site.pace().starters {
+        for _ in 0..self.deployment.profile().starters {
             starters.spawn(Arc::clone(&self.load).start_runs());
         }
         let mut chaos = tokio::spawn(Arc::clone(&self.chaos).run());
         tokio::select! {
             ended = join_all(&mut starters) => ended?,
             ended = &mut chaos => {
-                joined(ended)??;
+                task_result(ended)??;
                 return Err("the faults ended before the load".to_owned());
             }
         }
         let load_seconds = self.started.elapsed();
-        self.chaos.calm.store(true, Ordering::Relaxed);
-        joined(chaos.await)??;
+        self.chaos.faults_stopped.store(true, Ordering::Relaxed);
+        task_result(chaos.await)??;
         let admin = self.shared.api.client(ADMIN, 0)?;
         start_dispatch(&admin).await?;
         eprintln!("soak: the load is over; no further faults");
@@ -193,7 +194,7 @@ impl<S: Site> Running<S> {
         let settle_seconds = settling.elapsed();
         self.shared.stop.store(true, Ordering::Relaxed);
         join_all(&mut actors).await?;
-        let refused = joined(refused.await)??;
+        let refused = task_result(refused.await)??;
         watcher.abort();
         if let Err(stuck) = settled {
             self.shared.violation(None, stuck);
@@ -212,17 +213,17 @@ impl<S: Site> Running<S> {
         actors.spawn(people::signal(Arc::clone(&self.shared)));
         actors.spawn(people::resolve(Arc::clone(&self.shared)));
         actors.spawn(people::undo(Arc::clone(&self.shared)));
-        actors.spawn(inject_faults(Arc::clone(&self.chaos)));
+        actors.spawn(inject_external_faults(Arc::clone(&self.chaos)));
         actors.spawn(sweep(Arc::clone(&self.chaos)));
         actors
     }
 
-    /// Waits until every run has ended and is sealed. An error names the runs that did not end.
+    /// Waits until every run has ended and has evidence. An error names the runs that did not end.
     async fn settle(&self) -> Result<(), String> {
-        let limit = self.site.pace().settle;
+        let limit = self.deployment.profile().settle_timeout;
         let mut last = (usize::MAX, Instant::now());
         loop {
-            sleep(LOOK_EVERY * 4).await;
+            sleep(POLL_EVERY * 4).await;
             let left = match self.unsettled().await {
                 Ok(left) if left.is_empty() => return Ok(()),
                 Ok(left) if left.len() < last.0 => {
@@ -230,7 +231,7 @@ impl<S: Site> Running<S> {
                     continue;
                 }
                 Ok(left) => left.into_iter().take(STUCK_SHOWN).collect::<Vec<_>>().join(", "),
-                // A store that does not answer is asked again.
+                // The store may be unavailable; the next poll asks again.
                 Err(error) => error.to_string(),
             };
             if last.1.elapsed() > limit {
@@ -239,15 +240,15 @@ impl<S: Site> Running<S> {
         }
     }
 
-    /// The runs that have not ended, are not sealed, or do not exist yet.
+    /// The runs that have not ended, have no evidence, or do not exist yet.
     async fn unsettled(&self) -> Result<Vec<String>, StoreError> {
-        let (store, mut left) = (self.site.store(), Vec::new());
-        let runs = all_runs(store, &self.site.tenant()).await?;
+        let (store, mut left) = (self.deployment.store(), Vec::new());
+        let runs = all_runs(store, &self.deployment.tenant()).await?;
         for record in &runs {
             if !record.status.is_terminal() {
                 left.push(format!("{} is {}", record.key.run, record.status));
             } else if store.evidence(&record.key).await?.is_none() {
-                left.push(format!("{} is not sealed", record.key.run));
+                left.push(format!("{} has no evidence", record.key.run));
             }
         }
         let known: BTreeSet<_> = runs.iter().map(|record| &record.key.run).collect();
@@ -257,13 +258,14 @@ impl<S: Site> Running<S> {
     }
 
     async fn audit(&self) -> Result<(Totals, Vec<Violation>), String> {
-        let key = self.site.public_key()?;
-        let runs = read_runs(self.site.store(), &self.site.tenant(), &key)
+        let key = self.deployment.public_key()?;
+        let runs = read_runs(self.deployment.store(), &self.deployment.tenant(), &key)
             .await
             .map_err(|error| error.to_string())?;
         let issues = FIRST_ISSUE..FIRST_ISSUE + self.load.next.load(Ordering::Relaxed);
         let journal = self.shared.journal.lock().clone();
-        let observed = Observed { journal, runs, external: self.site.outside().counts(issues) };
+        let observed =
+            Observed { journal, runs, external: self.deployment.external_systems().counts(issues) };
         let (totals, mut found) = oracle::check(&observed);
         found.extend(self.verify_by_program(&observed.runs).await?);
         Ok((totals, found))
@@ -272,17 +274,17 @@ impl<S: Site> Running<S> {
     /// Verifies some bundles with the program, as an auditor does.
     async fn verify_by_program(&self, runs: &[RunFacts]) -> Result<Vec<Violation>, String> {
         let failed = |error: std::io::Error| format!("verify a bundle: {error}");
-        let (store, tenant) = (self.site.store(), self.site.tenant());
+        let (store, tenant) = (self.deployment.store(), self.deployment.tenant());
         let (file, key) =
-            (self.site.directory().join("run.bundle"), self.site.directory().join("signer.pub"));
-        std::fs::write(&key, self.site.public_key()?.to_text()).map_err(failed)?;
+            (self.deployment.directory().join("run.bundle"), self.deployment.directory().join("signer.pub"));
+        std::fs::write(&key, self.deployment.public_key()?.to_text()).map_err(failed)?;
         let mut found = Vec::new();
         let every = runs.len() / VERIFIED_BY_PROGRAM + 1;
-        for run in runs.iter().step_by(every).filter(|run| run.seal.is_ok()) {
+        for run in runs.iter().step_by(every).filter(|run| run.bundle.is_ok()) {
             let bytes = store.bundle(&tenant, &store.bundle_name(&run.run)).await;
             std::fs::write(&file, bytes.map_err(|error| error.to_string())?.unwrap_or_default())
                 .map_err(failed)?;
-            let mut command = self.site.program();
+            let mut command = self.deployment.program();
             command.args(["bundle", "verify"]).arg(&file).arg("--key").arg(&key);
             let output = command.output().map_err(failed)?;
             if !output.status.success() {
@@ -315,14 +317,14 @@ impl<S: Site> Running<S> {
             audit_seconds: audit.as_secs(),
             runs_per_second,
             violations: found.len(),
-            kept: if found.is_empty() { String::new() } else { self.site.keep() },
+            store_location: if found.is_empty() { String::new() } else { self.deployment.keep() },
             found,
         }
     }
 }
 
 /// Replaces processes that ended.
-async fn supervise<S: Site>(fleet: Arc<Fleet<S>>) {
+async fn supervise<S: Deployment>(fleet: Arc<Fleet<S>>) {
     loop {
         sleep(Duration::from_millis(100)).await;
         if let Err(error) = fleet.replace_ended() {
@@ -332,14 +334,14 @@ async fn supervise<S: Site>(fleet: Arc<Fleet<S>>) {
 }
 
 /// Counts the open runs and prints progress lines.
-async fn watch<S: Site>(load: Arc<Load<S>>, chaos: Arc<Chaos<S>>, started: Instant) {
-    let (store, tenant) = (load.site.store(), load.site.tenant());
+async fn watch<S: Deployment>(load: Arc<Load<S>>, chaos: Arc<Chaos<S>>, started: Instant) {
+    let (store, tenant) = (load.deployment.store(), load.deployment.tenant());
     let mut printed = Instant::now();
     loop {
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_EVERY).await;
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for status in ACTIVE {
-            let limit = u32::try_from(load.site.pace().open_max).unwrap_or(u32::MAX);
+            let limit = u32::try_from(load.deployment.profile().open_max).unwrap_or(u32::MAX);
             let query = RunQuery { status: Some(status), ..RunQuery::newest(limit) };
             if let Ok(page) = store.runs(&tenant, query).await {
                 counts.insert(status.to_string(), page.runs.len());
@@ -359,40 +361,40 @@ async fn watch<S: Site>(load: Arc<Load<S>>, chaos: Arc<Chaos<S>>, started: Insta
             eprintln!(
                 "{:>5} s  accepted {accepted}  effects {}  faults {faults}  open: {}",
                 started.elapsed().as_secs(),
-                load.site.outside().total(),
+                load.deployment.external_systems().total(),
                 open.join(", ")
             );
         }
     }
 }
 
-/// Lets the external systems fail in proportion to their requests, until calm is requested.
-async fn inject_faults<S: Site>(chaos: Arc<Chaos<S>>) -> Result<(), String> {
+/// Lets the external systems fail in proportion to their requests, until the faults are stopped.
+async fn inject_external_faults<S: Deployment>(chaos: Arc<Chaos<S>>) -> Result<(), String> {
     let mut rng = Rng::new(chaos.shared.seed, "external");
     let mut seen = [0; 4];
-    while !chaos.calm.load(Ordering::Relaxed) {
+    while !chaos.faults_stopped.load(Ordering::Relaxed) {
         sleep(Duration::from_millis(50)).await;
-        let injected = chaos.site.outside().inject(&mut seen, &mut rng);
+        let injected = chaos.deployment.external_systems().inject(&mut seen, &mut rng);
         *chaos.counts.lock().entry("external").or_default() += injected;
     }
     Ok(())
 }
 
-async fn sweep<S: Site>(chaos: Arc<Chaos<S>>) -> Result<(), String> {
+async fn sweep<S: Deployment>(chaos: Arc<Chaos<S>>) -> Result<(), String> {
     while !chaos.shared.stopped() {
         sleep(Duration::from_secs(1)).await;
-        chaos.site.sweep().await;
+        chaos.deployment.sweep().await;
     }
     Ok(())
 }
 
 /// Creates the keys, the directory and the policy.
-async fn prepare<S: Site>(site: &S, ports: &[u16], seed: u64) -> Result<Shared, String> {
+async fn prepare<S: Deployment>(deployment: &S, ports: &[u16], seed: u64) -> Result<Shared, String> {
     let servers: Vec<Url> = ports
         .iter()
         .map(|port| format!("http://127.0.0.1:{port}").parse().map_err(|error| format!("{error}")))
         .collect::<Result<_, String>>()?;
-    let mut keys = BTreeMap::from([(ADMIN.to_owned(), first_key(site.cli())?)]);
+    let mut keys = BTreeMap::from([(ADMIN.to_owned(), first_key(deployment.cli())?)]);
     let remote = Remote::new(&servers[0], SecretString::from(keys[ADMIN].clone()))
         .map_err(|error| error.to_string())?;
     let admin = Client::new(Transport::Server(remote));
@@ -406,8 +408,8 @@ async fn prepare<S: Site>(site: &S, ports: &[u16], seed: u64) -> Result<Shared, 
     for (person, roles) in approvers.into_iter().chain(others) {
         let name = person.parse().map_err(|error| format!("{error}"))?;
         let request = CreateKey { person: name, roles, note: String::new(), expires_in: None };
-        let made = admin.create_key(&request).await.map_err(|error| error.to_string())?;
-        keys.insert(person.to_owned(), made.secret);
+        let created = admin.create_key(&request).await.map_err(|error| error.to_string())?;
+        keys.insert(person.to_owned(), created.secret);
     }
     Ok(Shared {
         seed,
@@ -457,11 +459,11 @@ fn free_ports(count: usize) -> Result<Vec<u16>, String> {
 
 async fn join_all(tasks: &mut JoinSet<Result<(), String>>) -> Result<(), String> {
     while let Some(ended) = tasks.join_next().await {
-        joined(ended)??;
+        task_result(ended)??;
     }
     Ok(())
 }
 
-fn joined<T>(ended: Result<T, tokio::task::JoinError>) -> Result<T, String> {
+fn task_result<T>(ended: Result<T, tokio::task::JoinError>) -> Result<T, String> {
     ended.map_err(|error| format!("a task of the soak ended: {error}"))
 }

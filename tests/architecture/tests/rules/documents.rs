@@ -35,8 +35,31 @@ fn every_relative_link_resolves() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
+/// `` `name` in `path` `` in ARCHITECTURE.md: the file exists and has the name.
 #[test]
-fn the_slack_manifest_uses_deployed_routes() {
+fn every_name_in_the_map_of_the_code_exists() {
+    let text = file("ARCHITECTURE.md");
+    let named: Vec<(&str, &str)> = text
+        .split("` in `")
+        .zip(text.split("` in `").skip(1))
+        .filter_map(|(before, after)| {
+            let name = before.rsplit('`').next()?.rsplit("::").next()?;
+            let is_rust =
+                |path: &&str| Path::new(path).extension().is_some_and(|extension| extension == "rs");
+            let path = after.split('`').next().filter(is_rust)?;
+            Some((name, path))
+        })
+        .collect();
+    assert!(named.len() > 10, "{named:?}");
+    let is_missing = |(name, path): &&(&str, &str)| {
+        !root().join(path).is_file() || !file(path).contains(name.trim_end_matches("()"))
+    };
+    let missing: Vec<_> = named.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn slack_manifest_uses_deployed_routes() {
     let routes = file("infra/modules/api/main.tf");
     let manifest = file("docs/slack.md");
     let addresses: Vec<&str> =
@@ -49,7 +72,7 @@ fn the_slack_manifest_uses_deployed_routes() {
 }
 
 #[test]
-fn a_broken_link_is_reported() {
+fn broken_link_is_reported() {
     let text = "[a](README.md) [b](docs/none.md#there) [c](https://example.com) [d](#below)\n## Below\n";
     assert_eq!(broken_links("README.md", text), ["README.md links to docs/none.md, which does not exist"]);
     assert_eq!(

@@ -19,7 +19,7 @@ fn every_invariant_names_an_existing_test() {
 }
 
 #[test]
-fn an_item_includes_its_continuation_lines() {
+fn item_includes_its_continuation_lines() {
     let page = "# A\n- no\n## Invariants\nText.\n\n- one\n  goes on (`a/b.rs::c`)\n\n- two\n### More\n- three\n## B\n- no";
     let invariants = items(section(page, "## Invariants"));
     assert_eq!(invariants, ["one goes on (`a/b.rs::c`)", "two", "three"]);
@@ -27,12 +27,12 @@ fn an_item_includes_its_continuation_lines() {
 }
 
 #[test]
-fn a_page_without_a_section_is_read_from_the_top() {
+fn page_without_a_section_is_read_from_the_top() {
     assert_eq!(items("# A\n- one\n## B\nText.\n- two\n".lines()), ["one", "two"]);
 }
 
 #[test]
-fn an_invariant_without_a_test_is_reported() {
+fn invariant_without_a_test_is_reported() {
     assert_eq!(faults("Nothing is lost."), ["no test is named: Nothing is lost."]);
     assert_eq!(
         faults("Nothing (`no/such.rs::test`)."),

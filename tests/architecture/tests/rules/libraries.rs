@@ -78,7 +78,7 @@ fn each_database_and_cloud_sdk_is_used_by_one_crate() {
 }
 
 #[test]
-fn the_binary_is_built_without_the_aws_sdk() {
+fn binary_is_built_without_the_aws_sdk() {
     for built in [built_into("countersign"), built_by_default()] {
         let cloud: Vec<_> = built.into_iter().filter(|name| matches("aws-*", name)).collect();
         assert_eq!(cloud, [""; 0], "the default build must stay free of the AWS SDK, so that it stays short");
@@ -86,7 +86,7 @@ fn the_binary_is_built_without_the_aws_sdk() {
 }
 
 #[test]
-fn the_client_is_built_without_the_http_server() {
+fn client_is_built_without_the_http_server() {
     let server: Vec<_> =
         built_into("countersign-client").into_iter().filter(|name| matches("axum*", name)).collect();
     assert_eq!(server, [""; 0], "the client must not depend on the HTTP server");

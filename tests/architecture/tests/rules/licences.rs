@@ -20,7 +20,7 @@ fn every_crate_has_an_accepted_licence() {
 }
 
 #[test]
-fn a_licence_expression_needs_one_accepted_choice() {
+fn licence_expression_needs_one_accepted_choice() {
     let accepts = |expression| accepts(expression, &|name| ["MIT", "ISC"].contains(&name));
     for good in
         ["MIT", "GPL-3.0 OR MIT", "MIT/GPL-3.0", "(MIT OR GPL-3.0) AND ISC", "GPL-3.0 AND Zlib OR ISC"]

@@ -59,14 +59,14 @@ fn text_names_the_actor() {
 }
 
 #[test]
-fn an_allowed_file_exists_and_has_a_reason() {
+fn allowed_file_exists_and_has_a_reason() {
     for (path, reason) in ALLOWED {
         assert!(!file(path).is_empty() && !reason.is_empty(), "{path}");
     }
 }
 
 #[test]
-fn a_public_type_is_found_by_its_definition() {
+fn public_type_is_found_by_its_definition() {
     let code = "pub struct A<T>(T);\npub enum B {}\n    pub struct C;\npub(crate) struct D;\npub trait E: F {}\nstruct G;";
     assert_eq!(public_types(code).collect::<Vec<_>>(), ["A", "B", "E"]);
     assert_eq!(product_crate("crates/domain/src/run/mod.rs"), Some("crates/domain"));
@@ -76,7 +76,7 @@ fn a_public_type_is_found_by_its_definition() {
 }
 
 #[test]
-fn a_forbidden_word_is_found_in_any_case_as_a_whole_word() {
+fn forbidden_word_is_found_in_any_case_as_a_whole_word() {
     let words = ["word".to_owned()];
     let found = lines_with_word("a.md", "none\nA Word.\nkeyword words\n", &words);
     assert_eq!(found, ["a.md:2: A Word."]);

@@ -1,5 +1,5 @@
-//! Every listed threat (forged webhooks, parsing and size, API and tenancy, faults and time) is a test of exactly that
-//! name.
+//! Every listed threat (forged webhooks, parsing and size, API and tenancy, faults and time, governance, fleet and events)
+//! is a test of exactly that name.
 
 use crate::code::code_of;
 use crate::workspace::{file, sources};
@@ -84,6 +84,39 @@ const API_AND_TENANCY: [&str; 13] = [
     "negative_page_size",
 ];
 
+const GOVERNANCE: [&str; 19] = [
+    "declared_rollback_hits_other_record",
+    "rollback_ordered_and_approved_by_one",
+    "signal_payload_becomes_action_then_self_approved",
+    "requester_name_other_case",
+    "requester_name_confusable",
+    "oidc_sub_same_username_changed",
+    "applier_approves_webhook_run",
+    "author_not_in_directory",
+    "retry_of_unknown_hides_first_attempt",
+    "rejection_hidden_on_second_request",
+    "card_flooded_by_long_body",
+    "viewer_role_click",
+    "removed_person_vote",
+    "key_minted_for_other_person",
+    "directory_emptied",
+    "read_with_secret_in_query_under_deny_all",
+    "method_override_underscore_header",
+    "irreversible_action_as_rollback_in_dev",
+    "policy_changed_between_request_and_claim",
+];
+
+const FLEET: [&str; 3] =
+    ["worker_old_version_rewrites_record", "slow_http_takes_all_slots", "slowloris_half_requests"];
+
+const EVENTS: [&str; 5] = [
+    "event_before_wait",
+    "event_twice_same_id",
+    "event_same_id_other_payload",
+    "event_after_timeout",
+    "two_workflows_one_event",
+];
+
 /// Threats against parts that do not exist yet, with the reason.
 const UNTESTABLE: [(&str, [&str; 2]); 2] = [
     ("there is no Vault", ["vault_sealed", "vault_revoke_times_out"]),
@@ -92,8 +125,15 @@ const UNTESTABLE: [(&str, [&str; 2]); 2] = [
 
 #[test]
 fn every_listed_threat_is_a_test_of_that_name() {
-    let lists: [&[&str]; 4] =
-        [&FAULTS_AND_TIME, &WEBHOOK_FORGERY_AND_REPLAY, &PARSING_AND_SIZE, &API_AND_TENANCY];
+    let lists: [&[&str]; 7] = [
+        &FAULTS_AND_TIME,
+        &WEBHOOK_FORGERY_AND_REPLAY,
+        &PARSING_AND_SIZE,
+        &API_AND_TENANCY,
+        &GOVERNANCE,
+        &FLEET,
+        &EVENTS,
+    ];
     let tests = Tests::read();
     let names = lists.into_iter().flatten().copied();
     let missing: Vec<&str> = names.filter(|name| !tests.have(name)).collect();
@@ -101,7 +141,7 @@ fn every_listed_threat_is_a_test_of_that_name() {
 }
 
 #[test]
-fn an_untestable_threat_has_no_test() {
+fn untestable_threat_has_no_test() {
     let tests = Tests::read();
     for (reason, names) in UNTESTABLE {
         for name in names {
@@ -111,7 +151,7 @@ fn an_untestable_threat_has_no_test() {
 }
 
 #[test]
-fn a_test_is_a_function_or_a_table_row() {
+fn test_is_a_function_or_a_table_row() {
     let has = |path: &str, source: &str| Tests(vec![File::new(path.to_owned(), source)]).have("bad");
     for marked in [
         "#[test]\nfn bad() {}",

@@ -75,14 +75,14 @@ async fn unknown_user_cannot_decide() {
         let reply = env.json(&Method::PUT, admin, "/tenant", &body).await;
         assert_eq!(reply.status, 200, "{}", reply.text());
     };
-    settle(json!({ "grace": {}, "hanna": {} }), json!(null)).await;
+    settle(json!({ "adam": {}, "hanna": {} }), json!(null)).await;
     let path = format!("/approvals/{}/approve", env.acme.runs.approval);
     let refused = env.post(key, &path, &json!({})).await;
-    assert_eq!(refused.status_and_code(), (403, "APPROVAL_REFUSED".to_owned()));
+    assert_eq!(refused.status_and_code(), (403, "FORBIDDEN".to_owned()));
     assert!(refused.text().contains("not in the tenant's `people`"), "{}", refused.text());
     assert_eq!(env.get(key, "/approvals?mine=true").await.json()["approvals"], json!([]));
 
-    settle(json!({ "grace": {}, "anna": {} }), json!(0)).await;
+    settle(json!({ "adam": {}, "anna": {} }), json!(0)).await;
     assert_eq!(env.post(key, &path, &json!({})).await.status, 200);
 }
 

@@ -18,7 +18,7 @@ async fn env(on_conflict: &str) -> TestEnv {
     env
 }
 
-fn of(host: &str) -> Value {
+fn input_for(host: &str) -> Value {
     json!({ "workflow": "restart", "input": { "host": host } })
 }
 
@@ -33,39 +33,39 @@ async fn end(env: &TestEnv, run: &Value) {
 async fn joined_request_keeps_its_response() {
     let env = env("join").await;
     let key = env.acme.key(Role::Operator);
-    let first = start(&env, key, "a", &of("db1")).await;
-    let joined = start(&env, key, "b", &of("db1")).await;
+    let first = start(&env, key, "a", &input_for("db1")).await;
+    let joined = start(&env, key, "b", &input_for("db1")).await;
     assert_eq!((first.status, joined.status), (201, 200), "{}", joined.text());
     assert_eq!(joined.json()["run"], first.json()["run"]);
     assert_eq!(
-        start(&env, key, "b", &of("db2")).await.status_and_code(),
+        start(&env, key, "b", &input_for("db2")).await.status_and_code(),
         (409, "IDEMPOTENCY_CONFLICT".to_owned())
     );
 
     end(&env, &first.json()["run"]).await;
-    let again = start(&env, key, "b", &of("db1")).await;
+    let again = start(&env, key, "b", &input_for("db1")).await;
     assert_eq!((again.status, again.json()["run"].clone()), (200, first.json()["run"].clone()));
-    assert_eq!(start(&env, key, "c", &of("db1")).await.status, 201, "another request is another run");
+    assert_eq!(start(&env, key, "c", &input_for("db1")).await.status, 201, "another request is another run");
 }
 
 #[tokio::test]
 async fn waiting_request_keeps_its_key() {
     let env = env("queue").await;
     let key = env.acme.key(Role::Operator);
-    let first = start(&env, key, "a", &of("db1")).await;
-    let waits = start(&env, key, "b", &of("db1")).await;
+    let first = start(&env, key, "a", &input_for("db1")).await;
+    let waits = start(&env, key, "b", &input_for("db1")).await;
     assert_eq!(waits.status, 202, "{}", waits.text());
     assert_eq!(
-        start(&env, key, "b", &of("db2")).await.status_and_code(),
+        start(&env, key, "b", &input_for("db2")).await.status_and_code(),
         (409, "IDEMPOTENCY_CONFLICT".to_owned())
     );
-    assert_eq!(start(&env, key, "b", &of("db1")).await.status, 202);
+    assert_eq!(start(&env, key, "b", &input_for("db1")).await.status, 202);
 
     // The request starts when the run that it waits for ends, and does not wait for itself.
     let run = waits.json()["run"].as_str().unwrap().parse().unwrap();
     env.engine.admission().process_entry(&RunKey { tenant: env.acme.tenant.clone(), run }).await.unwrap();
     end(&env, &first.json()["run"]).await;
-    let started = start(&env, key, "b", &of("db1")).await;
+    let started = start(&env, key, "b", &input_for("db1")).await;
     assert_eq!((started.status, &started.json()["run"]), (201, &waits.json()["run"]), "{}", started.text());
 }
 
@@ -73,9 +73,9 @@ async fn waiting_request_keeps_its_key() {
 async fn concurrency_errors_have_a_remedy() {
     let env = env("reject").await;
     let key = env.acme.key(Role::Operator);
-    let first = start(&env, key, "a", &of("db1")).await;
+    let first = start(&env, key, "a", &input_for("db1")).await;
     for (name, body, code, helps) in [
-        ("b", of("db1"), (409, "CONCURRENCY_CONFLICT"), "after that run has finished"),
+        ("b", input_for("db1"), (409, "CONCURRENCY_CONFLICT"), "after that run has finished"),
         (
             "c",
             json!({ "workflow": "restart", "input": {} }),
@@ -88,7 +88,11 @@ async fn concurrency_errors_have_a_remedy() {
         assert!(refused.json()["remedy"].as_str().unwrap().contains(helps), "{}", refused.text());
     }
     end(&env, &first.json()["run"]).await;
-    assert_eq!(start(&env, key, "b", &of("db1")).await.status, 201, "a refused request may be sent again");
+    assert_eq!(
+        start(&env, key, "b", &input_for("db1")).await.status,
+        201,
+        "a refused request may be sent again"
+    );
 }
 
 #[tokio::test]

@@ -5,6 +5,8 @@ mod approvals;
 mod concurrency;
 mod dispatch;
 mod document;
+mod events;
+mod governance;
 mod matrix;
 mod not_started;
 mod oidc;

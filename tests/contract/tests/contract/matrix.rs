@@ -33,7 +33,7 @@ fn with_ids() -> Vec<RouteInfo> {
 }
 
 /// An API key with the role of the route.
-fn able<'t>(row: &RouteInfo, tenant: &'t TestTenant) -> &'t str {
+fn key_with_role<'t>(row: &RouteInfo, tenant: &'t TestTenant) -> &'t str {
     row.role.map_or("", |role| tenant.key(role))
 }
 
@@ -58,7 +58,7 @@ async fn other_tenant_run_id() {
     let (acme, umbrella) = (&env.acme, &env.umbrella);
     let before = everything(&env, umbrella).await;
     for row in with_ids() {
-        let key = able(&row, acme);
+        let key = key_with_role(&row, acme);
         let unknown = env.send(request(&row, key, (PathValue::Unknown, acme))).await;
         assert_eq!(unknown.status_and_code(), (404, "NOT_FOUND".to_owned()), "{}", row.name);
         let others = env.send(request(&row, key, (PathValue::Own, umbrella))).await;
@@ -76,7 +76,8 @@ async fn other_tenant_run_id() {
 async fn own_resource_is_found_on_every_route() {
     let env = TestEnv::new().await;
     for row in with_ids() {
-        let reply = env.send(request(&row, able(&row, &env.acme), (PathValue::Own, &env.acme))).await;
+        let reply =
+            env.send(request(&row, key_with_role(&row, &env.acme), (PathValue::Own, &env.acme))).await;
         assert_ne!(reply.code(), "NOT_FOUND", "{}", row.name);
         assert!(reply.status < 500, "{}: {}", row.name, reply.text());
     }

@@ -34,7 +34,7 @@ async fn accept(env: &TestEnv, key: &str) -> RunKey {
 }
 
 /// Accepts an event and tries to start its run.
-async fn begin(env: &TestEnv, key: &str) -> RunId {
+async fn accept_event(env: &TestEnv, key: &str) -> RunId {
     let run = accept(env, key).await;
     env.engine.admission().process_entry(&run).await.unwrap();
     run.run
@@ -60,24 +60,24 @@ async fn not_started_run_gives_the_reason() {
     let env = TestEnv::new().await;
     let waits = detail(&env, &accept(&env, "waits").await.run, PENDING).await;
     assert!(waits.contains("waits for a worker"), "{waits}");
-    let unwanted = detail(&env, &begin(&env, "unwanted").await, NOT_STARTED).await;
+    let unwanted = detail(&env, &accept_event(&env, "unwanted").await, NOT_STARTED).await;
     assert!(unwanted.contains("no workflow matched the event"), "{unwanted}");
 
     apply(&env, "first").await;
-    let started = begin(&env, "started").await;
+    let started = accept_event(&env, "started").await;
     assert_eq!(show(&env, &env.acme, &started).await.status, 200);
-    let joined = detail(&env, &begin(&env, "joined").await, NOT_STARTED).await;
+    let joined = detail(&env, &accept_event(&env, "joined").await, NOT_STARTED).await;
     assert!(joined.contains(started.as_str()), "{joined}");
 
     apply(&env, "second").await;
-    let refused = detail(&env, &begin(&env, "refused").await, NOT_STARTED).await;
+    let refused = detail(&env, &accept_event(&env, "refused").await, NOT_STARTED).await;
     assert!(refused.contains("workflows first and second both match it"), "{refused}");
 }
 
 #[tokio::test]
 async fn every_route_reports_a_not_started_run() {
     let env = TestEnv::new().await;
-    let run = begin(&env, "unwanted").await;
+    let run = accept_event(&env, "unwanted").await;
     let expected = detail(&env, &run, NOT_STARTED).await;
     let mut tenant = env.acme.clone();
     let runs = &mut tenant.runs;
@@ -96,7 +96,7 @@ async fn every_route_reports_a_not_started_run() {
 #[tokio::test]
 async fn foreign_event_looks_like_an_unknown_run() {
     let env = TestEnv::new().await;
-    let run = begin(&env, "unwanted").await;
+    let run = accept_event(&env, "unwanted").await;
     let never = "run-00000000000000000000000000000000".parse().unwrap();
     let unknown = show(&env, &env.umbrella, &never).await;
     assert_eq!(show(&env, &env.umbrella, &run).await, unknown);

@@ -137,7 +137,7 @@ fn rs256(claims: &Value) -> String {
 async fn directory_binds_a_name_to_one_subject() {
     let oidc = OidcEnv::new().await;
     let admin = oidc.env.acme.key(Role::Admin);
-    let people = json!({ "ada": { "oidc": "https://id.example.com#user|1" }, "bob": {} });
+    let people = json!({ "adam": {}, "ada": { "oidc": "https://id.example.com#user|1" }, "bob": {} });
     let body = json!({ "caps": { "max_writes_per_run": 9 }, "people": people, "groups": {} });
     let put = oidc.env.json(&Method::PUT, admin, "/tenant", &body).await;
     assert_eq!(put.status, 200, "{put:?}");
@@ -147,8 +147,103 @@ async fn directory_binds_a_name_to_one_subject() {
     let mut another = with("sub", json!("user|2"));
     another["name"] = json!("Ada");
     oidc.refuses(&rs256(&another), "the name belongs to another subject").await;
+    // An entry without a subject is no entry of this user.
     another["name"] = json!("bob");
-    assert_eq!(oidc.me(&rs256(&another)).await.json()["person"], json!("bob"));
+    assert_eq!(oidc.me(&rs256(&another)).await.json()["roles"], json!(["viewer"]));
+}
+
+/// Ada starts a run with a token whose subject her entry does not have, to approve it with her API key.
+#[tokio::test]
+async fn token_outside_the_directory_may_only_read() {
+    let oidc = OidcEnv::new().await;
+    let env = &oidc.env;
+    let admin = env.acme.key(Role::Admin);
+    let start = json!({ "workflow": "asks" });
+    let token = |name: &str| {
+        let mut claims = with("roles", json!(["operator", "approver", "admin"]));
+        claims["name"] = json!(name);
+        rs256(&claims)
+    };
+    let put = async |ada: Value, revision: Value| {
+        let caps = json!({ "max_writes_per_run": 9 });
+        let body =
+            json!({ "caps": caps, "people": { "adam": {}, "ada": ada }, "groups": {}, "revision": revision });
+        let put = env.json(&Method::PUT, admin, "/tenant", &body).await;
+        assert_eq!(put.status, 200, "{put:?}");
+    };
+    assert_eq!(env.post(&token("ada"), "/runs", &start).await.status, 201, "a tenant without a directory");
+
+    put(json!({}), json!(null)).await;
+    for name in ["ada", "oidc-ada", "bob"] {
+        assert_eq!(oidc.me(&token(name)).await.json()["roles"], json!(["viewer"]), "{name}");
+        let approve = format!("/approvals/{}/approve", env.acme.runs.approval);
+        for path in ["/runs", approve.as_str(), "/dispatch/start"] {
+            let refused = env.post(&token(name), path, &start).await;
+            assert_eq!(refused.status_and_code(), (403, "FORBIDDEN".to_owned()), "{name}: {path}");
+            assert!(refused.text().contains("add `oidc: ISSUER#SUB`"), "{}", refused.text());
+        }
+    }
+
+    put(json!({ "oidc": "https://id.example.com#user|1" }), json!(0)).await;
+    let started = env.post(&token("bob"), "/runs", &start).await;
+    assert_eq!(started.status, 201, "{}", started.text());
+    let run = started.json()["run"].as_str().unwrap().to_owned();
+    env.advance(&env.acme, &run.parse().unwrap()).await;
+    let open = env.get(admin, "/approvals").await.json();
+    let own = open["approvals"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|approval| approval["run"] == run.as_str())
+        .unwrap();
+    let path = format!("/approvals/{}/approve", own["approval"].as_str().unwrap());
+    let key = env.post(admin, "/keys", &json!({ "person": "ada", "roles": ["approver"] })).await.json();
+    let refused = env.post(key["secret"].as_str().unwrap(), &path, &json!({})).await;
+    assert_eq!(
+        refused.status_and_code(),
+        (403, "APPROVAL_REFUSED".to_owned()),
+        "one person under two credentials"
+    );
+
+    put(json!({}), json!(1)).await;
+    let refused = env.post(&token("bob"), "/runs", &start).await;
+    assert_eq!(refused.status_and_code(), (403, "FORBIDDEN".to_owned()), "the entry lost its subject");
+}
+
+/// A user requests a run, changes the name that the provider puts into their tokens, and approves the run.
+#[tokio::test]
+async fn oidc_sub_same_username_changed() {
+    let oidc = OidcEnv::new().await;
+    let env = &oidc.env;
+    let people = json!({
+        "adam": {},
+        "mallory": { "oidc": "https://id.example.com#user|1" },
+        "grace": {},
+        "heidi": { "oidc": "https://id.example.com#user|2" },
+    });
+    let body = json!({ "caps": { "max_writes_per_run": 9 }, "people": people, "groups": {} });
+    let put = env.json(&Method::PUT, env.acme.key(Role::Admin), "/tenant", &body).await;
+    assert_eq!(put.status, 200, "{put:?}");
+    let token = |sub: &str, name: &str| {
+        let mut claims = with("roles", json!(["operator", "approver"]));
+        (claims["sub"], claims["name"]) = (json!(sub), json!(name));
+        rs256(&claims)
+    };
+    let started = env.post(&token("user|1", "mallory"), "/runs", &json!({ "workflow": "asks" })).await.json();
+    let run = started["run"].as_str().unwrap();
+    env.advance(&env.acme, &run.parse().unwrap()).await;
+    let open = env.get(&token("user|1", "mallory"), "/approvals").await.json();
+    let approvals = open["approvals"].as_array().unwrap();
+    let approval = approvals.iter().find(|approval| approval["run"] == run).unwrap();
+    let path = format!("/approvals/{}/approve", approval["approval"].as_str().unwrap());
+
+    for name in ["grace", "heidi", "Mallory", "new-name"] {
+        let refused = env.post(&token("user|1", name), &path, &json!({})).await;
+        assert_eq!(refused.status_and_code(), (403, "APPROVAL_REFUSED".to_owned()), "{name}");
+    }
+
+    let approved = env.post(&token("user|2", "any-name"), &path, &json!({})).await;
+    assert_eq!(approved.status, 200, "{}", approved.text());
 }
 
 #[tokio::test]

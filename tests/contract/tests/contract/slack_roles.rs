@@ -94,6 +94,17 @@ async fn votes(env: &TestEnv) -> usize {
     env.handle(&env.acme, "nora").approval(&id).await.unwrap().votes.len()
 }
 
+/// A viewer may not approve through the API, and presses the button instead.
+#[tokio::test]
+async fn viewer_role_click() {
+    let env = TestEnv::new().await;
+    put_directory(&env, Some(Role::Viewer)).await;
+    click(&env).await;
+    assert_eq!(votes(&env).await, 0);
+    let run = format!("/runs/{}", env.acme.runs.asking);
+    assert_eq!(env.get(env.acme.key(Role::Viewer), &run).await.json()["status"], "waiting_approval");
+}
+
 #[tokio::test]
 async fn slack_and_api_check_the_same_roles() {
     for (role, may_approve, may_start) in ROLES {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 fn put(revision: &Value) -> Value {
     json!({
-        "people": { "grace": { "slack": "T1:U1" } },
+        "people": { "adam": {}, "grace": { "slack": "T1:U1" } },
         "groups": { "leads": ["grace"] },
         "caps": { "max_writes_per_run": 3 },
         "revision": revision,
@@ -40,16 +40,20 @@ async fn inconsistent_users_are_refused() {
     let before = env.get(key, "/tenant").await;
     for (people, groups, text) in [
         (
-            json!({ "ada": { "slack": "T1:U1" }, "zed": { "slack": "T1:U1" } }),
+            json!({ "adam": {}, "ada": { "slack": "T1:U1" }, "zed": { "slack": "T1:U1" } }),
             json!({ "leads": ["ada"] }),
             "`ada` and `zed` have the same Slack user T1:U1",
         ),
         (
-            json!({ "ada": {} }),
+            json!({ "adam": {}, "ada": {} }),
             json!({ "leads": ["ada", "eve"] }),
             "group `leads` contains `eve`, who is not in `people`",
         ),
-        (json!({ "ada": { "slack": "U1" } }), json!({}), "`slack` of `ada` is \"U1\"; write TEAM:USER"),
+        (
+            json!({ "adam": {}, "ada": { "slack": "U1" } }),
+            json!({}),
+            "`slack` of `ada` is \"U1\"; write TEAM:USER",
+        ),
     ] {
         let mut body = put(&json!(0));
         (body["people"], body["groups"]) = (people, groups);
@@ -63,7 +67,7 @@ async fn inconsistent_users_are_refused() {
 }
 
 #[tokio::test]
-async fn directory_cannot_be_emptied() {
+async fn directory_emptied() {
     let env = TestEnv::new().await;
     let key = env.acme.key(Role::Admin);
     let none = |revision: Value| json!({ "people": {}, "groups": {}, "caps": { "max_writes_per_run": 3 }, "revision": revision });
@@ -138,6 +142,42 @@ async fn keys_of_a_departed_user_are_revoked() {
     assert_eq!(env.get(&eve, "/me").await.status, 401);
     for stays in [&grace, &program] {
         assert_eq!(env.get(stays, "/me").await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn directory_must_list_the_caller_who_sets_it() {
+    let env = TestEnv::new().await;
+    let admin = env.acme.key(Role::Admin);
+    for revision in [json!(null), json!(0)] {
+        let mut body = put(&revision);
+        body["people"].as_object_mut().unwrap().remove("adam");
+        let refused = env.json(&Method::PUT, admin, "/tenant", &body).await;
+        assert_eq!(refused.status_and_code(), (400, "BAD_REQUEST".to_owned()), "{}", refused.text());
+        assert!(refused.text().contains("add yourself to `people`"), "{}", refused.text());
+        assert_eq!(env.json(&Method::PUT, admin, "/tenant", &put(&revision)).await.status, 200);
+    }
+}
+
+/// A user has an entry in the directory, and an API key under another name.
+#[tokio::test]
+async fn key_of_an_unlisted_user_may_only_read() {
+    let env = TestEnv::new().await;
+    let admin = env.acme.key(Role::Admin);
+    let made = env.post(admin, "/keys", &json!({ "person": "grace.2", "roles": ["admin"] })).await.json();
+    let key = made["secret"].as_str().unwrap();
+    let start = json!({ "workflow": "plain" });
+    assert_eq!(env.post(key, "/runs", &start).await.status, 201, "a tenant without a directory");
+
+    assert_eq!(env.json(&Method::PUT, admin, "/tenant", &put(&json!(null))).await.status, 200);
+    let me = env.get(key, "/me").await.json();
+    assert_eq!((&me["person"], &me["roles"]), (&json!("grace.2"), &json!(["viewer"])));
+    let approve = format!("/approvals/{}/approve", env.acme.runs.approval);
+    for (path, body) in [("/runs", &start), (approve.as_str(), &json!({})), ("/keys", &json!({}))] {
+        let refused = env.post(key, path, body).await;
+        assert_eq!(refused.status_and_code(), (403, "FORBIDDEN".to_owned()), "{path}");
+        let remedy = refused.json()["remedy"].clone();
+        assert_eq!(remedy, json!("ask an admin of the tenant to add the user to `people`"), "{path}");
     }
 }
 
@@ -286,8 +326,9 @@ async fn item_over_400KB() {
     let env = TestEnv::new().await;
     let key = env.acme.key(Role::Admin);
     let slack = |n: u32| json!({ "slack": format!("TEAM00:USER{n}") });
-    let people: serde_json::Map<String, Value> =
+    let mut people: serde_json::Map<String, Value> =
         (0..9000).map(|n| (format!("person-number-{n}"), slack(n))).collect();
+    people.insert("adam".to_owned(), json!({}));
     let mut body = put(&json!(null));
     body["people"] = Value::Object(people);
     body["groups"] = json!({});

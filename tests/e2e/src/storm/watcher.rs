@@ -145,8 +145,9 @@ impl Watcher {
     async fn describe(&self, run: &RunKey) -> String {
         match self.store.load(run).await {
             Ok(Some(record)) => {
-                let (status, live) = (record.status, serde_json::to_string(&record.live).unwrap_or_default());
-                format!("{run}: {status}, due at {:?}, {live}", record.due_at)
+                let (status, step_state) =
+                    (record.status, serde_json::to_string(&record.step_state).unwrap_or_default());
+                format!("{run}: {status}, due at {:?}, {step_state}", record.due_at)
             }
             Ok(None) => match self.store.entry(run).await {
                 Ok(entry) => format!("{run}: not started, {:?}", entry.map(|entry| entry.status)),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use countersign_e2e::{TENANT, TIMEOUT, TestEnv, wait_until};
-use domain::{Event, EventBody, InboxStatus, Lease, Live, RunKey, RunRecord, RunStatus, StepSeq};
+use domain::{Event, EventBody, InboxStatus, Lease, RunKey, RunRecord, RunStatus, StepSeq, StepState};
 use fakes::server::FakeFault;
 use fakes::servicenow::{INCIDENT, PRINTER};
 use serde_json::{Value, json};
@@ -40,8 +40,8 @@ async fn deliver_incident(env: &TestEnv, sys_id: &str) -> RunKey {
 }
 
 fn lease(record: &RunRecord) -> Option<&Lease> {
-    match &record.live {
-        Live::Running(lease) => Some(lease),
+    match &record.step_state {
+        StepState::Running(lease) => Some(lease),
         _ => None,
     }
 }
@@ -77,7 +77,7 @@ async fn draining_worker_finishes_its_step_and_starts_nothing() {
     // The step is done. The next step is ready, and no worker has started it or the new entry.
     let left = store.load(&run).await.unwrap().unwrap();
     assert_eq!((left.at, left.fence, left.status), (StepSeq(1), held.fence, RunStatus::Running));
-    assert!(matches!(left.live, Live::Ready { attempt: 0, .. }), "{:?}", left.live);
+    assert!(matches!(left.step_state, StepState::Ready { attempt: 0, .. }), "{:?}", left.step_state);
     assert_eq!(servicenow.writes(INCIDENT), 1);
     assert_eq!(store.entry(&other).await.unwrap().unwrap().status, InboxStatus::Pending);
     assert!(store.load(&other).await.unwrap().is_none());

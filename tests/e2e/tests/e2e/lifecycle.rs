@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use countersign_e2e::{TENANT, TIMEOUT, TRACEPARENT, TestEnv, WorkerProcess, wait_until};
 use domain::{
-    Digest, Event, EventBody, InboxStatus, Job, Live, Millis, Outgoing, QueueName, RunKey, RunRecord,
-    RunStatus, WorkerId,
+    Digest, Event, EventBody, InboxStatus, Job, Millis, Outgoing, QueueName, RunKey, RunRecord, RunStatus,
+    StepState, WorkerId,
 };
 use fakes::server::FakeFault;
 use fakes::servicenow::INCIDENT;
@@ -112,8 +112,8 @@ async fn events(env: &TestEnv, run: &RunKey) -> Vec<Event> {
 
 /// The worker that holds the run's step.
 fn owner(record: &RunRecord) -> Option<&WorkerId> {
-    match &record.live {
-        Live::Running(lease) => Some(&lease.owner),
+    match &record.step_state {
+        StepState::Running(lease) => Some(&lease.owner),
         _ => None,
     }
 }

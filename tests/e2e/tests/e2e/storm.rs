@@ -17,7 +17,7 @@ async fn each_webhook_is_one_run_while_workers_are_killed() {
 }
 
 #[test]
-fn a_tenth_of_the_deliveries_are_duplicates() {
+fn tenth_of_the_deliveries_are_duplicates() {
     let storm = Storm { deliveries: 1_000, ..Storm::default() };
     let order = storm.order();
     assert_eq!(order.len(), 1_000);

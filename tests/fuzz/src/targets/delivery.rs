@@ -192,7 +192,7 @@ fn slack(input: &[u8]) -> Result<String, String> {
 
 pub(super) const CURSOR: FuzzTarget = FuzzTarget {
     name: "cursor",
-    corpus: || vec![list(&CursorSecret::new([1; 32])).seal(&Cursor::new("1234567")).into_bytes()],
+    corpus: || vec![list(&CursorSecret::new([1; 32])).encode_cursor(&Cursor::new("1234567")).into_bytes()],
     words: &["A", "_", "-", "=", "==", "\u{80}", "0"],
     open: || Box::new(cursor),
     executions: 10_000,
@@ -203,16 +203,16 @@ fn list(secret: &CursorSecret) -> List<'_> {
     List { secret, tenant: &ACME, name: "runs", filter: String::new() }
 }
 
-/// A cursor that opens is sealed to the same text, and any cursor of a store survives sealing.
+/// A cursor that opens is encrypted to the same text, and any cursor of a store survives encryption.
 fn cursor(input: &[u8]) -> Result<String, String> {
     let secret = CursorSecret::new([1; 32]);
     let (list, text) = (list(&secret), String::from_utf8_lossy(input));
-    let sealed = list.seal(&Cursor::new(text.as_ref()));
-    let opened = list.open(&sealed).map_err(|_| "a sealed cursor does not open".to_owned())?;
+    let encrypted = list.encode_cursor(&Cursor::new(text.as_ref()));
+    let opened = list.open(&encrypted).map_err(|_| "a encrypted cursor does not open".to_owned())?;
     ensure(opened == Cursor::new(text.as_ref()), "an opened cursor differs")?;
     match list.open(&text) {
         Ok(cursor) => {
-            ensure(list.seal(&cursor) == text, "an opened cursor is sealed differently")?;
+            ensure(list.encode_cursor(&cursor) == text, "an opened cursor is encrypted differently")?;
             Ok("opened".to_owned())
         }
         Err(error) => Ok(error.code.to_string()),

@@ -72,6 +72,10 @@ const PROGRAMS: [Program; 5] = [
             "COUNTERSIGN_CONCURRENCY_INGEST",
             "COUNTERSIGN_CONCURRENCY_DECISIONS",
             "COUNTERSIGN_CONCURRENCY_STEPS",
+            "COUNTERSIGN_LEASE",
+            "COUNTERSIGN_RENEW_EVERY",
+            "COUNTERSIGN_SWEEP_EVERY",
+            "COUNTERSIGN_POLL",
         ],
         sources: &["worker/src", STORE_CONFIG],
     },
@@ -154,7 +158,7 @@ fn environment_is_merged_from_all_parts() {
 }
 
 #[test]
-fn an_unset_variable_is_reported() {
+fn unset_variable_is_reported() {
     let source =
         r#"env::var("COUNTERSIGN_TABLE"), concat!("COUNTERSIGN_", x), "COUNTERSIGN_a", COUNTERSIGN_BIN"#;
     assert_eq!(literals(source), ["COUNTERSIGN_TABLE"]);

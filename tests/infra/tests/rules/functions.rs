@@ -14,7 +14,7 @@ fn every_function_has_its_alarms() {
 }
 
 #[test]
-fn a_function_without_alarms_is_reported() {
+fn function_without_alarms_is_reported() {
     let bare = r#"
         resource "aws_lambda_function" "a" {}
         resource "aws_cloudwatch_metric_alarm" "b" {

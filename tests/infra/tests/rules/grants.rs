@@ -25,11 +25,11 @@ const LOCAL_SETUP: [&str; 2] = ["local.rs", "table.rs"];
 
 #[test]
 fn every_allowed_action_is_used_by_the_store() {
-    assert_eq!(unused(&infra(), &store()), [""; 0]);
+    assert_eq!(unused_actions(&infra(), &store()), [""; 0]);
 }
 
 #[test]
-fn an_unused_action_is_reported() {
+fn unused_action_is_reported() {
     let granted = r#"
         locals { a = { b = [{ actions = ["dynamodb:Scan", "dynamodb:PutItem"], resources = [var.arn] }] } }
         data "aws_iam_policy_document" "c" {
@@ -44,7 +44,7 @@ fn an_unused_action_is_reported() {
         }
     "#;
     let code = "client.send_message_batch().send(); TransactWriteItem::builder().put(Put::builder())";
-    let faults = unused(&fixture(granted), code);
+    let faults = unused_actions(&fixture(granted), code);
     assert_reported(&faults, "dynamodb:Scan is allowed");
     assert_reported(&faults, "s3:DeleteObject is allowed");
     assert_eq!(faults.len(), 2, "{faults:?}");
@@ -57,7 +57,7 @@ fn store_sources_exclude_tests_and_local_setup() {
     assert!(!store.contains("mod tests") && !store.contains(".create_queue()"));
 }
 
-fn unused(modules: &[Module], code: &str) -> Vec<String> {
+fn unused_actions(modules: &[Module], code: &str) -> Vec<String> {
     let per_module = |module: &Module| {
         let compared = allowed(module).into_iter().filter(|action| is_compared(action));
         let unused = compared.filter(|action| !is_used(action, code));

@@ -87,7 +87,7 @@ fn calls(modules: &[Module]) -> Vec<String> {
     for module in modules {
         for call in module.blocks("module") {
             let made_from = text_of(&call.body, "source");
-            match called(modules, module, &made_from) {
+            match called_module(modules, module, &made_from) {
                 Some(used) => faults.extend(arguments(call, used).chain(outputs(module, call, used))),
                 None => faults.push(format!(
                     "module.{} has the source {made_from}, which does not exist",
@@ -100,7 +100,7 @@ fn calls(modules: &[Module]) -> Vec<String> {
 }
 
 /// The module at `source`, relative to another module.
-fn called<'m>(modules: &'m [Module], from: &Module, source: &str) -> Option<&'m Module> {
+fn called_module<'m>(modules: &'m [Module], from: &Module, source: &str) -> Option<&'m Module> {
     let mut path: Vec<&str> = from.path.split('/').collect();
     for part in source.split('/') {
         match part {

@@ -25,7 +25,7 @@ fn every_queue_has_a_dead_letter_queue() {
 }
 
 #[test]
-fn a_queue_without_a_dead_letter_queue_is_reported() {
+fn queue_without_dead_letter_queue_is_reported() {
     let alone = r#"resource "aws_sqs_queue" "a" { name = "a" }"#;
     assert_reported(&faults(&fixture(alone)), "aws_sqs_queue.a has no redrive_policy");
 

@@ -5,7 +5,7 @@ use crate::module::{Module, assert_reported, fixture, infra, label, text_of, val
 const MODULE_FILES: [&str; 4] = ["main.tf", "outputs.tf", "variables.tf", "versions.tf"];
 
 #[test]
-fn a_module_is_four_files() {
+fn module_is_four_files() {
     assert_eq!(files(&infra()), [""; 0]);
     assert_reported(&files(&fixture("")), "the files are main.tf");
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
+use domain::approval::PageStatus;
 use domain::{
     Action, Approval, Card, EffectClass, Failure, IdempotencyKey, Millis, Reversibility, RunKey, ToolName,
 };
@@ -40,13 +41,13 @@ impl ExternalSystem {
     fn send(self: &Arc<Self>, call: &ToolCall<'_>, class: EffectClass) -> oneshot::Receiver<()> {
         let (reply, replied) = oneshot::channel();
         let (system, run, key) = (Arc::clone(self), call.run.clone(), call.action.key.clone());
-        let takes = Duration::from_millis(call.action.fields["takes_ms"].as_u64().unwrap_or(50));
+        let duration = Duration::from_millis(call.action.fields["takes_ms"].as_u64().unwrap_or(50));
         tokio::spawn(async move {
             sleep(TRANSIT).await;
-            let known = class == EffectClass::NativeKey && !system.keys.lock().insert(key);
-            if !known {
+            let repeated = class == EffectClass::NativeKey && !system.keys.lock().insert(key);
+            if !repeated {
                 let began = Instant::now();
-                sleep(takes).await;
+                sleep(duration).await;
                 let effect = Effect { began, ended: Instant::now() };
                 system.effects.lock().entry(run).or_default().push(effect);
             }
@@ -71,8 +72,8 @@ impl Tool for ExternalTool {
         ToolName::new(self.name).expect("a tool name")
     }
 
-    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let action = testkit::action(self.name(), ask);
+    fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let action = testkit::action(self.name(), request);
         Ok(Action { class: self.class, reversibility: Reversibility::Compensable, ..action })
     }
 
@@ -93,12 +94,12 @@ pub(crate) struct Approvers(pub(crate) mpsc::UnboundedSender<Approval>);
 
 #[async_trait]
 impl ApprovalNotifier for Approvers {
-    async fn show(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotifyFailure> {
+    async fn notify(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotifyFailure> {
         sleep(TRANSIT).await;
         // At the end of the simulation there are no approvers.
         let _ = self.0.send(approval.clone());
         let Approval { revision, reminders, .. } = *approval;
         let escalated = approval.escalated_at.is_some();
-        Ok(Card { message: "card".to_owned(), revision, reminders, escalated })
+        Ok(Card { message: "card".to_owned(), revision, reminders, escalated, page: PageStatus::default() })
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use domain::{Approval, Cause, EffectClass, Initiator, Millis, RunKey, TenantId};
+use domain::{Approval, Cause, EffectClass, Initiator, Millis, QueueName, RunKey, TenantId};
 use engine::{Engine, StartRun, Timing};
 use futures_util::stream::{self, StreamExt as _};
 use parking_lot::Mutex;
@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use worker::{CancellationToken, Concurrency, Worker, WorkerSettings};
 
 use crate::aws::{SimulatedAws, tenant, to_text};
-use crate::measure::{f64_of, finished};
+use crate::measure::{join_thread, to_f64};
 use crate::network::Conditions;
 use crate::services::Services;
 use crate::sqs::{Delays, Sqs};
@@ -44,8 +44,15 @@ const POLL: Duration = Duration::from_secs(5);
 /// How long a process takes to start again.
 const RESTART: Duration = Duration::from_secs(5);
 
-/// How long the fleet goes on after the last start.
+/// How long the fleet continues to run after the last start.
 const SETTLE: Duration = Duration::from_mins(5);
+
+/// How long after the start of the line its messages are counted: the waiting runs have been processed once, and
+/// the run that they wait for has not ended.
+const LINE_SETTLED: Duration = Duration::from_mins(1);
+
+/// The most messages of a line. Only its first run has one, which can be duplicated.
+const LINE_MESSAGES_MAX: usize = load::WAITERS / 4;
 
 /// A bill under realistic conditions is at most this many times the bill under ideal ones.
 const COST_FACTOR: f64 = 1.2;
@@ -76,19 +83,21 @@ impl FleetSize {
         Self { workers: 64, tenants: 100, runs: 10_000, time: Duration::from_hours(1), capacity: 0.1 };
 }
 
-/// Whether the simulation has ideal conditions, for comparison, or realistic ones.
+/// The conditions of a simulation. The ideal ones are for comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum World {
+enum Scenario {
     Ideal,
-    Real,
+    Realistic,
 }
 
-impl World {
+impl Scenario {
     fn conditions(self, capacity: f64) -> Conditions {
         let latency = Duration::from_millis(10);
         match self {
             Self::Ideal => Conditions { latency, ..Conditions::IDEAL },
-            Self::Real => Conditions { latency, capacity: Some(capacity), index_lag: Duration::from_secs(3) },
+            Self::Realistic => {
+                Conditions { latency, capacity: Some(capacity), index_lag: Duration::from_secs(3) }
+            }
         }
     }
 
@@ -96,7 +105,7 @@ impl World {
         let latency = Duration::from_millis(10);
         match self {
             Self::Ideal => Delays { latency, duplicates: 0, late: 0, late_by: Duration::ZERO },
-            Self::Real => Delays { latency, duplicates: 10, late: 20, late_by: Duration::from_secs(10) },
+            Self::Realistic => Delays { latency, duplicates: 10, late: 20, late_by: Duration::from_secs(10) },
         }
     }
 }
@@ -145,9 +154,9 @@ impl fmt::Display for FleetReport {
 /// Simulates a fleet under realistic conditions, and compares its bill with the one under ideal conditions.
 pub(crate) fn simulate(size: FleetSize, seed: u64) -> Result<FleetReport, String> {
     let (ideal, real) = thread::scope(|scope| {
-        let ideal = scope.spawn(move || in_virtual_time(size, seed, World::Ideal));
-        let real = in_virtual_time(size, seed, World::Real);
-        (finished(ideal), real)
+        let ideal = scope.spawn(move || simulate_scenario(size, seed, Scenario::Ideal));
+        let real = simulate_scenario(size, seed, Scenario::Realistic);
+        (join_thread(ideal), real)
     });
     let (ideal, mut real) = (ideal?, real?);
     real.violations.extend(ideal.violations.iter().map(|violation| format!("ideal conditions: {violation}")));
@@ -159,17 +168,17 @@ pub(crate) fn simulate(size: FleetSize, seed: u64) -> Result<FleetReport, String
     Ok(real)
 }
 
-fn in_virtual_time(size: FleetSize, seed: u64, world: World) -> Result<FleetReport, String> {
+fn simulate_scenario(size: FleetSize, seed: u64, scenario: Scenario) -> Result<FleetReport, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.map_err(to_text)?.block_on(async {
-        let fleet = Fleet::new(size, seed, world).await?;
+        let fleet = Fleet::new(size, seed, scenario).await?;
         Box::pin(fleet.run()).await
     })
 }
 
 struct Fleet {
     size: FleetSize,
-    world: World,
+    scenario: Scenario,
     aws: SimulatedAws,
     sqs: Sqs,
     services: Services,
@@ -181,13 +190,13 @@ struct Fleet {
 }
 
 impl Fleet {
-    async fn new(size: FleetSize, seed: u64, world: World) -> Result<Self, String> {
-        let aws = SimulatedAws::new(seed, world == World::Real).await?;
-        let delays = world.delays();
+    async fn new(size: FleetSize, seed: u64, scenario: Scenario) -> Result<Self, String> {
+        let aws = SimulatedAws::new(seed, scenario == Scenario::Realistic).await?;
+        let delays = scenario.delays();
         let (approvers, requests) = mpsc::unbounded_channel();
         Ok(Self {
             size,
-            world,
+            scenario,
             aws,
             sqs: Sqs::new(delays, seed ^ 1),
             services: Services::new(delays.latency),
@@ -231,9 +240,9 @@ impl Fleet {
 
     async fn run(mut self) -> Result<FleetReport, String> {
         let server = Arc::new(self.process("server"));
-        let sweep_units = self.units_of_a_sweep(&server).await?;
+        let sweep_units = self.measure_sweep_units(&server).await?;
         let planned = load::plan(self.size.runs, self.size.tenants, self.size.time, &mut self.random);
-        self.aws.network.start(self.world.conditions(self.size.capacity));
+        self.aws.network.start(self.scenario.conditions(self.size.capacity));
         let approving = self.requests.lock().take().map(|requests| approve(Arc::clone(&server), requests));
         let mut people = JoinSet::new();
         people.extend(approving);
@@ -242,10 +251,17 @@ impl Fleet {
         for (number, run) in planned.into_iter().enumerate() {
             accepted.spawn(start(Arc::clone(&server), run, number, began));
         }
-        let kills = self.operate(began + self.size.time, began + self.size.time + SETTLE).await?;
+        let line = tokio::spawn(count_line(self.sqs.clone(), began + load::line_starts(self.size.time)));
+        let kills = self.run_workers(began + self.size.time, began + self.size.time + SETTLE).await?;
         let units = self.aws.network.units();
         let load = self.aws.network.load();
         let mut violations = self.check_shared(sweep_units, kills);
+        let messages = line.await.map_err(to_text)?;
+        if messages > LINE_MESSAGES_MAX {
+            let waiters = load::WAITERS;
+            violations
+                .push(format!("{waiters} runs that wait for a concurrency key have {messages} messages"));
+        }
         // The checks are not part of the simulation.
         self.aws.network.start(Conditions::IDEAL);
         let mut runs = BTreeMap::new();
@@ -253,10 +269,10 @@ impl Fleet {
             let (key, kind, at) = started.map_err(to_text)??;
             runs.insert(key, (kind, at));
         }
-        let finished = self.finished(&server, runs).await?;
+        let finished = self.read_runs(&server, runs).await?;
         let first = tenant(0)?;
-        let (requests_of_sqs, in_flight_max) = self.sqs.usage();
-        let cost = units.0 * READ_UNITS + units.1 * WRITE_UNITS + f64_of(requests_of_sqs) * SQS_REQUESTS;
+        let (sqs_requests, in_flight_max) = self.sqs.usage();
+        let cost = units.0 * READ_UNITS + units.1 * WRITE_UNITS + to_f64(sqs_requests) * SQS_REQUESTS;
         violations.extend(oracle::check(&finished, &first));
         Ok(FleetReport {
             size: self.size,
@@ -270,14 +286,14 @@ impl Fleet {
                 95,
             ),
             timer: timer_delays(&finished).last().copied().unwrap_or_default(),
-            cost: cost / f64_of(self.size.runs),
+            cost: cost / to_f64(self.size.runs),
             ideal_cost: f64::NAN,
             violations,
         })
     }
 
     /// The units of a sweep that finds nothing.
-    async fn units_of_a_sweep(&self, server: &Engine<FleetStore>) -> Result<f64, String> {
+    async fn measure_sweep_units(&self, server: &Engine<FleetStore>) -> Result<f64, String> {
         let by = Initiator::new(Cause::System, "sweep");
         // The first sweep of a process also looks for finished runs.
         for _ in 0..2 {
@@ -297,25 +313,25 @@ impl Fleet {
         let sweeps = self.aws.network.idle_units() / sweep_units;
         let periods = (self.size.time + SETTLE).as_secs_f64() / SWEEP_EVERY.as_secs_f64();
         // One worker sweeps every time, each worker one time in ten, and a new worker before it has read the registry.
-        let expected = periods * (1.0 + f64_of(self.size.workers) / 10.0) + f64_of(self.size.workers + kills);
+        let expected = periods * (1.0 + to_f64(self.size.workers) / 10.0) + to_f64(self.size.workers + kills);
         if sweeps > expected * SWEEPS_FACTOR {
             violations.push(format!("the workers swept {sweeps:.0} times instead of {expected:.0}"));
         }
         violations
     }
 
-    /// Runs the workers until `end`. Until `calm`, workers die and are replaced. Returns how many died.
-    async fn operate(&mut self, calm: Instant, end: Instant) -> Result<usize, String> {
+    /// Runs the workers until `end`. Until `kill_until`, workers are killed and replaced. Returns the number of kills.
+    async fn run_workers(&mut self, kill_until: Instant, end: Instant) -> Result<usize, String> {
         let mut workers = Vec::new();
         for number in 0..self.size.workers {
             workers.push(self.start_worker(&format!("worker-{number}"))?);
         }
         let mut kills = 0;
-        while self.world == World::Real {
+        while self.scenario == Scenario::Realistic {
             // Each worker dies about once in ten minutes.
             let pause = Duration::from_mins(20) / u32::try_from(self.size.workers).map_err(to_text)?;
             sleep(self.random.up_to(pause)).await;
-            if Instant::now() >= calm {
+            if Instant::now() >= kill_until {
                 break;
             }
             let slot = self.random.below(workers.len());
@@ -328,7 +344,7 @@ impl Fleet {
         Ok(kills)
     }
 
-    async fn finished(
+    async fn read_runs(
         &self,
         server: &Engine<FleetStore>,
         runs: BTreeMap<RunKey, (Kind, Instant)>,
@@ -366,6 +382,12 @@ async fn start(
     }
 }
 
+/// The messages of the runs that wait for a concurrency key. Other runs have none in this queue for long.
+async fn count_line(sqs: Sqs, started: Instant) -> usize {
+    sleep_until(started + LINE_SETTLED).await;
+    sqs.stored(QueueName::Ingest)
+}
+
 /// Approves every request after a few seconds.
 async fn approve(server: Arc<Engine<FleetStore>>, mut requests: mpsc::UnboundedReceiver<Approval>) {
     let mut votes = JoinSet::new();
@@ -379,7 +401,7 @@ async fn approve(server: Arc<Engine<FleetStore>>, mut requests: mpsc::UnboundedR
             let vote = testkit::vote(&approval, "alice");
             let tenant = &approval.run.tenant;
             for _ in 0..30 {
-                match Box::pin(server.governance().answer(tenant, vote.clone())).await {
+                match Box::pin(server.governance().record_vote(tenant, vote.clone())).await {
                     Ok(_) => return,
                     Err(_) => sleep(Duration::from_secs(1)).await,
                 }

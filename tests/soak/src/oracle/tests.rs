@@ -6,11 +6,11 @@ use store::SqliteStore;
 use testkit::{acme, advance, approvals, approve, engine, signing_key, start};
 
 use super::{Violation, check};
-use crate::facts::{Journal, Observed, Seal, read_runs};
-use crate::outside::Outside;
+use crate::external_systems::ExternalSystems;
+use crate::facts::{BundleFacts, Journal, Observed, read_runs};
 
-fn workflow(outside: &Outside, environment: &str, step: &str) -> String {
-    let url = format!("{}/keyed", outside.http_url());
+fn workflow(external_systems: &ExternalSystems, environment: &str, step: &str) -> String {
+    let url = format!("{}/keyed", external_systems.http_url());
     format!(
         "workflow: w\nversion: 1\nenvironment: {environment}\nsteps:\n\
          - {{ id: {step}, tool: http.request, with: {{ method: PUT, url: '{url}', effect: native_key }} }}\n"
@@ -19,14 +19,14 @@ fn workflow(outside: &Outside, environment: &str, step: &str) -> String {
 
 /// One run without an approval, and one that `ben` approved.
 async fn observed() -> Observed {
-    let outside = Outside::start().await.unwrap();
-    let hosts = vec![outside.http_address().parse().unwrap()];
+    let external_systems = ExternalSystems::start().await.unwrap();
+    let hosts = vec![external_systems.http_address().parse().unwrap()];
     let tools = connectors::standard_tools(HostAllowList { hosts }, ConnectorSettings::default());
     let engine: engine::Engine<SqliteStore> = engine().tools(tools).signed().build();
     let mut journal = Journal::default();
-    let free = start(&engine, &workflow(&outside, "dev", "low-0"), "free").await;
+    let free = start(&engine, &workflow(&external_systems, "dev", "low-0"), "free").await;
     assert_eq!(advance(&engine, &free).await, RunStatus::Succeeded);
-    let asked = start(&engine, &workflow(&outside, "prod", "medium-0"), "asked").await;
+    let asked = start(&engine, &workflow(&external_systems, "prod", "medium-0"), "asked").await;
     assert_eq!(advance(&engine, &asked).await, RunStatus::WaitingApproval);
     let approval = approvals(&engine, &asked).await.pop().unwrap();
     approve(&engine, &asked, "ben").await.unwrap();
@@ -37,7 +37,7 @@ async fn observed() -> Observed {
         journal.started.insert(key.to_owned(), run.run);
     }
     let runs = read_runs(&**engine.store(), &acme(), &signing_key().public()).await.unwrap();
-    Observed { journal, runs, external: outside.counts(std::iter::empty()) }
+    Observed { journal, runs, external: external_systems.counts(std::iter::empty()) }
 }
 
 /// The violations after a change to what was observed.
@@ -47,8 +47,8 @@ fn violations(observed: &Observed, change: impl FnOnce(&mut Observed)) -> Vec<Vi
     check(&changed).1
 }
 
-fn seals(observed: &mut Observed) -> impl Iterator<Item = &mut Seal> {
-    observed.runs.iter_mut().filter_map(|run| run.seal.as_mut().ok())
+fn bundles(observed: &mut Observed) -> impl Iterator<Item = &mut BundleFacts> {
+    observed.runs.iter_mut().filter_map(|run| run.bundle.as_mut().ok())
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn changed_receipts_are_violations() {
     let observed = observed().await;
     let removed = violations(&observed, |it| it.runs[0].receipts.clear());
     assert!(removed[0].what.contains("the ledger has no receipt"), "{removed:?}");
-    let unsealed = violations(&observed, |it| seals(it).for_each(|seal| seal.receipts.clear()));
+    let unsealed = violations(&observed, |it| bundles(it).for_each(|bundle| bundle.receipts.clear()));
     assert!(unsealed.iter().any(|found| found.what.contains("the evidence has no receipt")), "{unsealed:?}");
     assert!(unsealed.iter().any(|found| found.what.contains("the receipts say 0")), "{unsealed:?}");
 }
@@ -86,7 +86,7 @@ async fn changed_receipts_are_violations() {
 #[tokio::test]
 async fn missing_runs_and_bundles_are_violations() {
     let observed = observed().await;
-    let unsealed = violations(&observed, |it| it.runs[0].seal = Err("no evidence is recorded".to_owned()));
+    let unsealed = violations(&observed, |it| it.runs[0].bundle = Err("no evidence is recorded".to_owned()));
     assert!(unsealed.iter().any(|found| found.what == "no evidence is recorded"), "{unsealed:?}");
     let lost = violations(&observed, |it| drop(it.runs.remove(0)));
     assert!(lost.iter().any(|found| found.what.contains("the run does not exist")), "{lost:?}");
@@ -100,16 +100,16 @@ async fn missing_runs_and_bundles_are_violations() {
 async fn changed_approvals_are_violations() {
     let observed = observed().await;
     let denied = violations(&observed, |it| {
-        seals(it).flat_map(|seal| &mut seal.intents).for_each(|intent| intent.denied = true);
+        bundles(it).flat_map(|bundle| &mut bundle.intents).for_each(|intent| intent.denied = true);
     });
     assert!(denied[0].what.contains("although policy denies it"), "{denied:?}");
     let unapproved = violations(&observed, |it| {
-        seals(it).flat_map(|seal| &mut seal.intents).for_each(|intent| intent.approval = None);
+        bundles(it).flat_map(|bundle| &mut bundle.intents).for_each(|intent| intent.approval = None);
     });
     assert!(unapproved[0].what.contains("without the required approval"), "{unapproved:?}");
     let outsider = violations(&observed, |it| {
-        for seal in seals(it) {
-            seal.approvals.values_mut().for_each(|people| *people = ["dan".to_owned()].into());
+        for bundle in bundles(it) {
+            bundle.approvals.values_mut().for_each(|people| *people = ["dan".to_owned()].into());
         }
         it.journal.approved_by.values_mut().for_each(|people| *people = ["dan".to_owned()].into());
     });
@@ -121,10 +121,11 @@ async fn changed_approvals_are_violations() {
 #[tokio::test]
 async fn changed_log_entries_are_violations() {
     let observed = observed().await;
-    let gap = violations(&observed, |it| seals(it).for_each(|seal| seal.log.index += 1));
+    let gap = violations(&observed, |it| bundles(it).for_each(|bundle| bundle.log.index += 1));
     assert!(gap.iter().any(|found| found.what.contains("no run at entry 0")), "{gap:?}");
-    let same = violations(&observed, |it| seals(it).for_each(|seal| seal.log.index = 0));
+    let same = violations(&observed, |it| bundles(it).for_each(|bundle| bundle.log.index = 0));
     assert!(same.iter().any(|found| found.what.contains("also belongs to")), "{same:?}");
-    let forked = violations(&observed, |it| seals(it).for_each(|seal| seal.log.root = domain::Digest::ZERO));
+    let forked =
+        violations(&observed, |it| bundles(it).for_each(|bundle| bundle.log.root = domain::Digest::ZERO));
     assert!(forked[0].what.contains("the root of the log"), "{forked:?}");
 }

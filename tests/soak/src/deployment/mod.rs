@@ -1,4 +1,4 @@
-//! Where the soak runs: the store, and how programs endpoints it.
+//! Where the soak runs: the store, and how the programs reach it.
 
 #[cfg(feature = "aws")]
 mod aws;
@@ -13,12 +13,12 @@ use domain::TenantId;
 use evidence::PublicKey;
 use store::Store;
 
+use crate::external_systems::ExternalSystems;
 use crate::flow::Endpoints;
-use crate::outside::Outside;
 
 #[cfg(feature = "aws")]
-pub(crate) use aws::AwsSite;
-pub(crate) use sqlite::SqliteSite;
+pub(crate) use aws::AwsDeployment;
+pub(crate) use sqlite::SqliteDeployment;
 
 /// A fault of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,14 +26,14 @@ pub(crate) enum StoreFault {
     /// Requests wait.
     Slow,
     /// Requests fail.
-    Away,
+    Unavailable,
     /// Writes that need more space fail.
     Full,
 }
 
 /// The sizes that fit the speed of a store.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct LoadProfile {
     pub(crate) workers: usize,
     pub(crate) servers: usize,
     /// The number of requests that are sent at the same time.
@@ -43,16 +43,16 @@ pub(crate) struct Pace {
     /// The mean time between two faults.
     pub(crate) fault_every: Duration,
     /// A run that does not end within this time without faults is stuck.
-    pub(crate) settle: Duration,
+    pub(crate) settle_timeout: Duration,
     /// Longer than the lease of a step.
-    pub(crate) suspend: Duration,
+    pub(crate) suspend_time: Duration,
 }
 
-pub(crate) trait Site: Send + Sync + 'static {
+pub(crate) trait Deployment: Send + Sync + 'static {
     type Store: Store;
 
-    fn pace(&self) -> Pace;
-    fn outside(&self) -> &Outside;
+    fn profile(&self) -> LoadProfile;
+    fn external_systems(&self) -> &ExternalSystems;
     fn endpoints(&self) -> Endpoints;
     fn tenant(&self) -> TenantId;
     /// The store as the oracle reads it, not affected by the faults.
@@ -64,10 +64,10 @@ pub(crate) trait Site: Send + Sync + 'static {
     fn cli(&self) -> Command;
     /// The command line without a store.
     fn program(&self) -> Command;
-    /// Whether the site can produce the fault.
-    fn can(&self, fault: StoreFault) -> bool;
+    /// Whether the deployment can produce the fault.
+    fn supports(&self, fault: StoreFault) -> bool;
     /// Produces a fault for `time`. `processes` are the ids of the running programs.
-    fn fault(
+    fn inject_fault(
         &self,
         fault: StoreFault,
         time: Duration,

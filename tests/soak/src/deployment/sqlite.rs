@@ -13,10 +13,10 @@ use store::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
+use crate::external_systems::ExternalSystems;
 use crate::flow::Endpoints;
-use crate::outside::Outside;
 
-use super::{Pace, Site, StoreFault};
+use super::{Deployment, LoadProfile, StoreFault};
 
 /// A process that writes beyond its file size limit gets SIGXFSZ, which ends it. Ignored, the write fails instead, as on
 /// a full disk. The shell passes the disposition on to the program.
@@ -31,24 +31,24 @@ const LOCK_WAIT_MAX: Duration = Duration::from_secs(5);
 const LEASE: &str = "3s";
 const RENEW_EVERY: &str = "1s";
 
-pub(crate) struct SqliteSite {
+pub(crate) struct SqliteDeployment {
     directory: Mutex<Option<TempDir>>,
     path: PathBuf,
     file: PathBuf,
     binary: PathBuf,
     config: PathBuf,
     store: SqliteStore,
-    outside: Outside,
+    external_systems: ExternalSystems,
     tenant: TenantId,
 }
 
-impl SqliteSite {
+impl SqliteDeployment {
     pub(crate) async fn open() -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("prepare the directory: {error}");
         let directory = tempfile::Builder::new().prefix("countersign-soak-").tempdir().map_err(failed)?;
-        let outside = Outside::start().await.map_err(failed)?;
+        let external_systems = ExternalSystems::start().await.map_err(failed)?;
         let (file, config) = (directory.path().join("soak.db"), directory.path().join("countersign.yaml"));
-        std::fs::write(&config, outside.config()).map_err(failed)?;
+        std::fs::write(&config, external_systems.config()).map_err(failed)?;
         let store = SqliteStore::open(&file, SqliteOptions::default()).map_err(|error| error.to_string())?;
         Ok(Self {
             path: directory.path().to_owned(),
@@ -57,7 +57,7 @@ impl SqliteSite {
             file,
             config,
             store,
-            outside,
+            external_systems,
             tenant: "default".parse().map_err(|error| format!("{error}"))?,
         })
     }
@@ -69,33 +69,33 @@ impl SqliteSite {
             .args(more)
             .arg("--config")
             .arg(&self.config)
-            .args(["--allow-host", &self.outside.http_address()]);
-        command.envs(Outside::credentials()).env("RUST_LOG", "warn");
+            .args(["--allow-host", &self.external_systems.http_address()]);
+        command.envs(ExternalSystems::credentials()).env("RUST_LOG", "warn");
         command
     }
 }
 
-impl Site for SqliteSite {
+impl Deployment for SqliteDeployment {
     type Store = SqliteStore;
 
-    fn pace(&self) -> Pace {
-        Pace {
+    fn profile(&self) -> LoadProfile {
+        LoadProfile {
             workers: 3,
             servers: 2,
             starters: 16,
             open_max: 400,
             fault_every: Duration::from_millis(1_500),
-            settle: Duration::from_mins(8),
-            suspend: Duration::from_millis(4_500),
+            settle_timeout: Duration::from_mins(8),
+            suspend_time: Duration::from_millis(4_500),
         }
     }
 
-    fn outside(&self) -> &Outside {
-        &self.outside
+    fn external_systems(&self) -> &ExternalSystems {
+        &self.external_systems
     }
 
     fn endpoints(&self) -> Endpoints {
-        Endpoints { http: Some(self.outside.http_url()) }
+        Endpoints { http: Some(self.external_systems.http_url()) }
     }
 
     fn tenant(&self) -> TenantId {
@@ -132,15 +132,20 @@ impl Site for SqliteSite {
         Command::new(&self.binary)
     }
 
-    fn can(&self, _: StoreFault) -> bool {
+    fn supports(&self, _: StoreFault) -> bool {
         true
     }
 
-    async fn fault(&self, fault: StoreFault, time: Duration, processes: Vec<Pid>) -> Result<(), String> {
+    async fn inject_fault(
+        &self,
+        fault: StoreFault,
+        time: Duration,
+        processes: Vec<Pid>,
+    ) -> Result<(), String> {
         match fault {
             // Writers wait for the lock, at most as long as SQLite's busy timeout.
             StoreFault::Slow => self.hold_lock(time / 4).await,
-            StoreFault::Away => self.hold_lock(time).await,
+            StoreFault::Unavailable => self.hold_lock(time).await,
             StoreFault::Full => {
                 limit_file_size(&processes, Some(FULL_BYTES));
                 sleep(time).await;
@@ -162,7 +167,7 @@ impl Site for SqliteSite {
     }
 }
 
-impl SqliteSite {
+impl SqliteDeployment {
     async fn hold_lock(&self, time: Duration) -> Result<(), String> {
         let file = self.file.clone();
         tokio::task::spawn_blocking(move || hold_lock(&file, time, LOCK_WAIT_MAX))
@@ -173,13 +178,13 @@ impl SqliteSite {
 }
 
 /// Holds the write lock of the file, as another process would. A suspended worker may hold the lock already; the store
-/// is away then, which is the fault that was asked for.
+/// is unavailable then, which is the requested fault.
 fn hold_lock(file: &Path, time: Duration, wait: Duration) -> rusqlite::Result<()> {
     let connection = Connection::open(file)?;
     connection.busy_timeout(wait)?;
     match connection.execute_batch("BEGIN IMMEDIATE") {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => return Ok(()),
-        begun => begun?,
+        result => result?,
     }
     std::thread::sleep(time);
     connection.execute_batch("ROLLBACK")

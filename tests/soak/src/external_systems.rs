@@ -22,7 +22,7 @@ const REQUESTS_PER_FAULT: u64 = 30;
 /// The length of a mark in a note, a comment or a message.
 const MARK_CHARS: usize = 32;
 
-pub(crate) struct Outside {
+pub(crate) struct ExternalSystems {
     pub(crate) servicenow: ServiceNow,
     github: GitHub,
     pub(crate) slack: FakeSlack,
@@ -62,7 +62,7 @@ pub(crate) enum EffectName {
     Post(String),
 }
 
-impl Outside {
+impl ExternalSystems {
     pub(crate) async fn start() -> std::io::Result<Self> {
         let service = Arc::new(Mutex::new(Service::default()));
         let http_faults = FakeFaults::default();
@@ -98,7 +98,8 @@ impl Outside {
         format!(
             "servicenow: {{ base_url: '{}', user: {}, password_env: SERVICENOW_PASSWORD }}\n\
              github: {{ base_url: '{}', token_env: GITHUB_TOKEN }}\n\
-             slack: {{ base_url: '{}/api', token_env: SLACK_TOKEN, channel: C0APPROVALS }}\n",
+             slack: {{ base_url: '{}/api', token_env: SLACK_TOKEN, channel: C0APPROVALS }}\n\
+             server: {{ session_secret_env: SESSION_SECRET }}\n",
             self.servicenow.url(),
             servicenow::USER,
             self.github.url(),
@@ -106,11 +107,13 @@ impl Outside {
         )
     }
 
-    pub(crate) fn credentials() -> [(&'static str, &'static str); 3] {
+    /// With one secret for all servers, a cursor stays valid when its server is replaced.
+    pub(crate) fn credentials() -> [(&'static str, &'static str); 4] {
         [
             ("SERVICENOW_PASSWORD", servicenow::PASSWORD),
             ("GITHUB_TOKEN", fakes::github::TOKEN),
             ("SLACK_TOKEN", "xoxb-fake"),
+            ("SESSION_SECRET", "the-servers-of-the-soak-share-this-secret"),
         ]
     }
 

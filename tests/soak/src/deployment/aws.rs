@@ -16,41 +16,42 @@ use store::aws::{AwsStore, S3Blobs, SqsQueue};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
+use crate::external_systems::ExternalSystems;
 use crate::flow::Endpoints;
-use crate::outside::Outside;
 use crate::people::ADMIN;
 use crate::proxy::{Proxy, ProxyMode};
 
-use super::{Pace, Site, StoreFault};
+use super::{Deployment, LoadProfile, StoreFault};
 
 /// As often as a schedule invokes the sweep during an incident; each invocation starts a process.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 
-pub(crate) struct AwsSite {
+pub(crate) struct AwsDeployment {
     directory: TempDir,
     config: PathBuf,
     programs: PathBuf,
     env: TestEnv,
     store: AwsStore<SqsQueue, S3Blobs>,
-    outside: Outside,
+    external_systems: ExternalSystems,
     proxy: Arc<Proxy>,
     tenant: TenantId,
 }
 
-impl AwsSite {
+impl AwsDeployment {
     /// Deploys the product to the local AWS that the environment names.
     pub(crate) async fn open() -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("prepare the soak: {error}");
         let directory = tempfile::Builder::new().prefix("countersign-soak-").tempdir().map_err(failed)?;
-        let outside = Outside::start().await.map_err(failed)?;
+        let external_systems = ExternalSystems::start().await.map_err(failed)?;
         let config = directory.path().join("countersign.yaml");
-        std::fs::write(&config, outside.config()).map_err(failed)?;
+        std::fs::write(&config, external_systems.config()).map_err(failed)?;
         let mut test_config = TestConfig::from_environment();
         let address = test_config.aws.trim_start_matches("http://").to_owned();
         let proxy = Proxy::start(address).await.map_err(failed)?;
         let shared =
             [("AWS_ENDPOINT_URL".to_owned(), proxy.url()), ("RUST_LOG".to_owned(), "warn".to_owned())];
-        let worker = shared.iter().cloned().chain([("COUNTERSIGN_CONFIG".to_owned(), outside.config())]);
+        let worker =
+            shared.iter().cloned().chain([("COUNTERSIGN_CONFIG".to_owned(), external_systems.config())]);
         test_config.extra_env = BTreeMap::from([
             ("worker".to_owned(), worker.collect()),
             ("countersign".to_owned(), shared.to_vec()),
@@ -60,7 +61,7 @@ impl AwsSite {
         let store = env.store().await;
         let tenant: TenantId = TENANT.parse().map_err(|error| format!("{error}"))?;
         add_admin(&store, &tenant).await?;
-        Ok(Self { directory, config, programs, env, store, outside, proxy, tenant })
+        Ok(Self { directory, config, programs, env, store, external_systems, proxy, tenant })
     }
 }
 
@@ -74,24 +75,24 @@ async fn add_admin(store: &AwsStore<SqsQueue, S3Blobs>, tenant: &TenantId) -> Re
     store.put_tenant(settings).await.map(drop).map_err(|error| error.to_string())
 }
 
-impl Site for AwsSite {
+impl Deployment for AwsDeployment {
     type Store = AwsStore<SqsQueue, S3Blobs>;
 
-    fn pace(&self) -> Pace {
-        Pace {
+    fn profile(&self) -> LoadProfile {
+        LoadProfile {
             workers: 3,
             servers: 2,
             starters: 8,
             open_max: 100,
             fault_every: Duration::from_secs(6),
-            settle: Duration::from_mins(10),
+            settle_timeout: Duration::from_mins(10),
             // The lease of a step is half a minute.
-            suspend: Duration::from_secs(40),
+            suspend_time: Duration::from_secs(40),
         }
     }
 
-    fn outside(&self) -> &Outside {
-        &self.outside
+    fn external_systems(&self) -> &ExternalSystems {
+        &self.external_systems
     }
 
     /// The worker of the containers calls no host in its own network, so `http.request` is left out.
@@ -118,7 +119,7 @@ impl Site for AwsSite {
     fn server(&self, port: u16) -> Command {
         let mut command = self.cli();
         command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--config"]).arg(&self.config);
-        command.envs(Outside::credentials());
+        command.envs(ExternalSystems::credentials());
         command
     }
 
@@ -132,12 +133,12 @@ impl Site for AwsSite {
         Command::new(self.programs.join("countersign"))
     }
 
-    fn can(&self, fault: StoreFault) -> bool {
+    fn supports(&self, fault: StoreFault) -> bool {
         fault != StoreFault::Full
     }
 
-    async fn fault(&self, fault: StoreFault, time: Duration, _: Vec<Pid>) -> Result<(), String> {
-        self.proxy.set(if fault == StoreFault::Slow { ProxyMode::Slow } else { ProxyMode::Away });
+    async fn inject_fault(&self, fault: StoreFault, time: Duration, _: Vec<Pid>) -> Result<(), String> {
+        self.proxy.set(if fault == StoreFault::Slow { ProxyMode::Slow } else { ProxyMode::Unavailable });
         sleep(time).await;
         self.proxy.set(ProxyMode::Open);
         Ok(())
