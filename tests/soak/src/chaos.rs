@@ -8,15 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api_types::{Caps, Person, PutTenant};
-use client::Client;
-use domain::PersonId;
+use client::{Client, ClientError};
+use domain::{GroupName, PersonId};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::sleep;
 
 use crate::deployment::{Deployment, StoreFault};
 use crate::fleet::Fleet;
-use crate::people::{ADMIN, APPROVERS, Clients, OPERATOR, REQUESTER, Shared, is_temporary};
+use crate::people::{
+    ADMIN, APPROVERS, Clients, ONCALL, ONCALL_DURING_LOAD, OPERATOR, REQUESTER, RESERVES, Shared,
+    is_temporary,
+};
 use crate::rng::Rng;
 
 const COMMON: &str = include_str!("policies/common.rego");
@@ -87,7 +90,7 @@ impl<S: Deployment> Chaos<S> {
         match rng.below(100) {
             0..=19 => return self.stop_dispatch(admin.any(rng), rng).await,
             20..=34 => self.change_policy(admin.any(rng), rng).await,
-            35..=49 => self.change_directory(admin.any(rng), rng).await,
+            35..=49 => return self.change_directory(admin.any(rng), rng).await,
             50..=67 => return self.inject_store_fault(StoreFault::Slow, "store_slow", rng).await,
             68..=84 => return self.inject_store_fault(StoreFault::Unavailable, "store_away", rng).await,
             _ => return self.inject_store_fault(StoreFault::Full, "store_full", rng).await,
@@ -145,10 +148,12 @@ impl<S: Deployment> Chaos<S> {
         }
     }
 
-    async fn change_directory(&self, admin: &Client, rng: &mut Rng) {
-        if put_directory(admin, rng.percent(50)).await.is_ok() {
+    async fn change_directory(&self, admin: &Client, rng: &mut Rng) -> Result<(), String> {
+        let oncall = if rng.percent(50) { &ONCALL_DURING_LOAD[..] } else { &ONCALL_DURING_LOAD[..1] };
+        if Directory::new(oncall)?.put(admin).await.is_ok() {
             self.count("directory_changed");
         }
+        Ok(())
     }
 
     async fn inject_store_fault(
@@ -216,22 +221,43 @@ pub(crate) fn policy(strict: bool) -> BTreeMap<String, String> {
     files.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
 }
 
-/// Replaces the directory. `cat` is in the group `oncall` or not.
-pub(crate) async fn put_directory(admin: &Client, with_cat: bool) -> Result<(), String> {
-    let revision = admin.tenant().await.map_err(|error| error.to_string())?.revision;
-    let person = |name: &str| name.parse::<PersonId>().map_err(|error| error.to_string());
-    let mut people = BTreeMap::new();
-    for name in APPROVERS.into_iter().chain([ADMIN, OPERATOR, REQUESTER]) {
-        people.insert(person(name)?, Person::default());
+/// The directory with these members of the group `oncall`.
+pub(crate) struct Directory {
+    people: BTreeMap<PersonId, Person>,
+    groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
+}
+
+impl Directory {
+    pub(crate) fn new(oncall: &[&str]) -> Result<Self, String> {
+        let person = |name: &str| name.parse::<PersonId>().map_err(|error| error.to_string());
+        let users = APPROVERS.into_iter().chain(RESERVES).chain([ADMIN, OPERATOR, REQUESTER]);
+        let people = users.map(|name| Ok((person(name)?, Person::default())));
+        let oncall = oncall.iter().map(|name| person(name)).collect::<Result<_, String>>()?;
+        let group = "oncall".parse().map_err(|error| format!("{error}"))?;
+        Ok(Self { people: people.collect::<Result<_, String>>()?, groups: BTreeMap::from([(group, oncall)]) })
     }
-    let mut oncall = BTreeSet::from([person("ben")?]);
-    if with_cat {
-        oncall.insert(person("cat")?);
+
+    /// Replaces the directory of the tenant.
+    pub(crate) async fn put(&self, admin: &Client) -> Result<(), ClientError> {
+        let revision = admin.tenant().await?.revision;
+        let (people, groups) = (self.people.clone(), self.groups.clone());
+        let put = PutTenant { caps: Caps { max_writes_per_run: WRITES_MAX }, people, groups, revision };
+        admin.put_tenant(&put).await.map(drop)
     }
-    let group = "oncall".parse().map_err(|error| format!("{error}"))?;
-    let caps = Caps { max_writes_per_run: WRITES_MAX };
-    let put = PutTenant { caps, people, groups: BTreeMap::from([(group, oncall)]), revision };
-    admin.put_tenant(&put).await.map(drop).map_err(|error| error.to_string())
+}
+
+/// Adds the reserves to the group `oncall`, so that every open approval can be decided.
+pub(crate) async fn add_reserves(admin: &Client) -> Result<(), String> {
+    let (directory, mut failed) = (Directory::new(&ONCALL)?, String::new());
+    for _ in 0..REQUESTS_MAX {
+        match directory.put(admin).await {
+            Ok(()) => return Ok(()),
+            Err(error) if is_temporary(&error) => failed = error.to_string(),
+            Err(error) => return Err(format!("add the reserves: {error}")),
+        }
+        sleep(PAUSE).await;
+    }
+    Err(format!("the directory was not replaced after {REQUESTS_MAX} requests: {failed}"))
 }
 
 #[cfg(test)]

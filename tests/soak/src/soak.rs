@@ -20,14 +20,14 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use url::Url;
 
-use crate::chaos::{Chaos, policy, put_directory, start_dispatch};
+use crate::chaos::{Chaos, Directory, add_reserves, policy, start_dispatch};
 use crate::deployment::Deployment;
 use crate::facts::{Journal, Observed, RunFacts, all_runs, read_runs};
 use crate::fleet::Fleet;
 use crate::flow::flows;
 use crate::load::{FIRST_ISSUE, Load};
 use crate::oracle::{self, Totals, Violation};
-use crate::people::{self, ADMIN, APPROVERS, Api, OPERATOR, REQUESTER, Shared};
+use crate::people::{self, ADMIN, APPROVERS, Api, ONCALL_DURING_LOAD, OPERATOR, REQUESTER, RESERVES, Shared};
 use crate::rng::Rng;
 
 /// The time between two progress lines.
@@ -188,6 +188,10 @@ impl<S: Deployment> SoakRun<S> {
         task_result(chaos.await)??;
         let admin = self.shared.api.client(ADMIN, 0)?;
         start_dispatch(&admin).await?;
+        add_reserves(&admin).await?;
+        for person in RESERVES {
+            actors.spawn(people::approve(Arc::clone(&self.shared), person));
+        }
         eprintln!("soak: the load is over; no further faults");
         let settling = Instant::now();
         let settled = self.settle().await;
@@ -399,13 +403,13 @@ async fn prepare<S: Deployment>(deployment: &S, ports: &[u16], seed: u64) -> Res
         .map_err(|error| error.to_string())?;
     let admin = Client::new(Transport::Server(remote));
     wait_until_ready(&admin).await?;
-    put_directory(&admin, true).await?;
+    Directory::new(&ONCALL_DURING_LOAD)?.put(&admin).await.map_err(|error| error.to_string())?;
     admin.apply_policy(policy(true)).await.map_err(|error| error.to_string())?;
-    let approvers = APPROVERS.map(|person| (person, vec![RoleName::Approver]));
+    let approvers = APPROVERS.into_iter().chain(RESERVES).map(|person| (person, vec![RoleName::Approver]));
     // The requester may approve in general, but not the runs of this soak.
     let others =
         [(OPERATOR, vec![RoleName::Operator]), (REQUESTER, vec![RoleName::Operator, RoleName::Approver])];
-    for (person, roles) in approvers.into_iter().chain(others) {
+    for (person, roles) in approvers.chain(others) {
         let name = person.parse().map_err(|error| format!("{error}"))?;
         let request = CreateKey { person: name, roles, note: String::new(), expires_in: None };
         let created = admin.create_key(&request).await.map_err(|error| error.to_string())?;
