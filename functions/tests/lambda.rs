@@ -14,7 +14,7 @@ use ingress::webhook::WebhookAuth;
 use serde_json::{Value, json};
 use store::{Queue as _, SqliteStore};
 
-const SOURCES: &str = "- { tenant: acme, source: webhook, scheme: hmac, secret: HOOK }";
+const SOURCES: &str = "- { tenant: acme, source: webhook, scheme: hmac, secret_env: HOOK }";
 const SYSTEMS: &str = "slack: { base_url: 'http://127.0.0.1:9', token_env: TOKEN, channel: C0APPROVALS,\n  \
                        installations: [ { tenant: acme, secret_env: SLACK } ] }";
 

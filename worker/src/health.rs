@@ -204,7 +204,7 @@ fn queue_status(queue: QueueName, checks: &[QueueCheck], answered: bool) -> Heal
         return HealthStatus::Healthy;
     }
     if checks.iter().all(|check| check.visible.is_none()) {
-        return store_failure(answered, "the store does not answer");
+        return store_failure(answered, "the store does not respond");
     }
     let stalled = checks
         .iter()
@@ -296,7 +296,7 @@ mod tests {
         }
         assert_eq!(health.status(), HealthStatus::Healthy);
         check(&health, None);
-        assert_eq!(degraded(&health), "the store does not answer", "it has answered before");
+        assert_eq!(degraded(&health), "the store does not respond", "it has answered before");
     }
 
     #[test]
@@ -305,7 +305,7 @@ mod tests {
         for _ in 0..CHECKS {
             check(&health, None);
         }
-        assert_eq!(unhealthy(&health), "the store does not answer");
+        assert_eq!(unhealthy(&health), "the store does not respond");
     }
 
     #[test]

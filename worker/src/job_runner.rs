@@ -166,7 +166,7 @@ impl<S: Store> JobRunner<S> {
 
     /// Returns a message without doing its job. The delivery must not count as a failed attempt, so a second one is
     /// replaced by a new message.
-    pub(crate) async fn put_back(&self, delivery: &Delivery, delay: Millis) {
+    pub(crate) async fn return_to_queue(&self, delivery: &Delivery, delay: Millis) {
         let at = self.engine.now() + delay;
         if delivery.receives() > 1 {
             self.replace(delivery, at).await;

@@ -143,12 +143,12 @@ impl LongJobs {
 
     /// Whether this job can start. If evidence takes long, further evidence would only occupy the slots of steps.
     fn has_room_for(&self, delivery: &Delivery) -> bool {
-        delivery.job != Job::BuildEvidence || self.evidence.has_room(&delivery.run.tenant)
+        delivery.job != Job::BuildEvidence || self.evidence.has_free_slot(&delivery.run.tenant)
     }
 }
 
 impl<S: Store> Worker<S> {
-    /// A worker that runs until `shutdown` is cancelled.
+    /// A worker that runs until `shutdown` is canceled.
     pub fn new(
         engine: Arc<Engine<S>>,
         settings: WorkerSettings,
@@ -207,11 +207,11 @@ impl<S: Store> Worker<S> {
                 if self.shutdown.is_cancelled() {
                     self.make_visible(&delivery).await;
                 } else if !self.long_jobs.has_room_for(&delivery) {
-                    self.put_back(jobs, delivery, EVIDENCE_PUT_BACK_FOR);
+                    self.return_to_queue(jobs, delivery, EVIDENCE_PUT_BACK_FOR);
                 } else if let Some(slot) = slots.take(&delivery.run.tenant) {
                     self.start(jobs, delivery, slot);
                 } else {
-                    self.put_back(jobs, delivery, PUT_BACK_FOR);
+                    self.return_to_queue(jobs, delivery, PUT_BACK_FOR);
                 }
             }
         }
@@ -287,8 +287,8 @@ impl<S: Store> Worker<S> {
             let progress = tokio::select! {
                 biased;
                 progress = runner.run(&delivery) => progress,
-                GaveUp = hold_slot(&delivery, slot, in_flight, long_jobs) => {
-                    return runner.put_back(&delivery, EVIDENCE_PUT_BACK_FOR).await;
+                NoFreeSlot = hold_slot(&delivery, slot, in_flight, long_jobs) => {
+                    return runner.return_to_queue(&delivery, EVIDENCE_PUT_BACK_FOR).await;
                 }
             };
             health.job_ended(delivery.run, progress);
@@ -297,9 +297,12 @@ impl<S: Store> Worker<S> {
     }
 
     /// Returns a message that gets no slot to the queue.
-    fn put_back(&self, jobs: &mut JoinSet<()>, delivery: Delivery, delay: Millis) {
+    fn return_to_queue(&self, jobs: &mut JoinSet<()>, delivery: Delivery, delay: Millis) {
         let (runner, context) = (self.job_runner(), delivery.trace);
-        jobs.spawn(trace::with_context(context, async move { runner.put_back(&delivery, delay).await }));
+        jobs.spawn(trace::with_context(
+            context,
+            async move { runner.return_to_queue(&delivery, delay).await },
+        ));
     }
 
     async fn make_visible(&self, delivery: &Delivery) {
@@ -338,7 +341,7 @@ impl<S: Store> Worker<S> {
 }
 
 /// A job must stop and continue later.
-struct GaveUp;
+struct NoFreeSlot;
 
 /// Holds a job's slot until it ends. Decisions and steps never wait behind long jobs: a long job of the decisions queue
 /// moves to the slots of long jobs as soon as its tenant may have one. Evidence that takes long moves too, if there is a
@@ -348,14 +351,14 @@ async fn hold_slot(
     slot: Slot,
     mut in_flight: InFlight<'_>,
     long_jobs: LongJobs,
-) -> GaveUp {
+) -> NoFreeSlot {
     let (tenant, builds_evidence) = (&delivery.run.tenant, delivery.job == Job::BuildEvidence);
     if delivery.queue != QueueName::Decisions && !builds_evidence {
         return pending().await;
     }
     sleep(LONG_JOB_AFTER).await;
     let _long_job = if builds_evidence {
-        let Some(long_job) = long_jobs.evidence.take(tenant) else { return GaveUp };
+        let Some(long_job) = long_jobs.evidence.take(tenant) else { return NoFreeSlot };
         long_job
     } else {
         long_jobs.decisions.wait_and_take(tenant).await
@@ -366,7 +369,7 @@ async fn hold_slot(
         return pending().await;
     }
     sleep(EVIDENCE_MAX).await;
-    GaveUp
+    NoFreeSlot
 }
 
 /// A job that panicked left its message and its lease behind; both expire.

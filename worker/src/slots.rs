@@ -36,7 +36,7 @@ struct SlotState {
 }
 
 impl SlotState {
-    fn has_room(&self, tenant: &TenantId, limit: usize, share: usize) -> bool {
+    fn has_free_slot(&self, tenant: &TenantId, limit: usize, share: usize) -> bool {
         let held = self.tenants.get(tenant).copied().unwrap_or_default();
         let is_open = self.in_use < limit;
         let is_reserved = held < share && self.in_use < limit * 2;
@@ -72,7 +72,7 @@ impl Slots {
     /// A slot for a job of `tenant`; `None` if the tenant has its share and only reserved slots are free.
     pub(crate) fn take(self: &Arc<Self>, tenant: &TenantId) -> Option<Slot> {
         let mut state = self.state.lock();
-        if !state.has_room(tenant, self.limit, self.share()) {
+        if !state.has_free_slot(tenant, self.limit, self.share()) {
             return None;
         }
         state.in_use += 1;
@@ -81,8 +81,8 @@ impl Slots {
     }
 
     /// Whether [`Self::take`] has a slot for `tenant`.
-    pub(crate) fn has_room(&self, tenant: &TenantId) -> bool {
-        self.state.lock().has_room(tenant, self.limit, self.share())
+    pub(crate) fn has_free_slot(&self, tenant: &TenantId) -> bool {
+        self.state.lock().has_free_slot(tenant, self.limit, self.share())
     }
 
     /// Waits for a slot for a job of `tenant`.

@@ -18,11 +18,11 @@ Stages:
   format    Run `cargo fmt --check`
   lints     Run `cargo clippy` on every target of every crate; a warning is a failure
   docs      Run `cargo doc`; a warning, such as a broken link, is a failure
-  licences  Run `cargo deny` for licences, bans and sources as configured in deny.toml
+  licenses  Run `cargo deny` for licenses, bans and sources as configured in deny.toml
 
 Run `cargo fmt` to fix formatting and `cargo clippy --fix` to fix some lints.
 
-The `licences` stage is skipped if cargo-deny is not installed: `cargo install cargo-deny --locked`.
+The `licenses` stage is skipped if cargo-deny is not installed: `cargo install cargo-deny --locked`.
 Security advisories are not checked, because they need a download: run `cargo deny check advisories`.
 ";
 
@@ -41,7 +41,7 @@ pub(crate) fn check(cargo: &Cargo) -> Stages {
     let lints = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     stages.run("lints", &mut cargo.command(&lints));
     stages.run("docs", &mut docs(cargo));
-    licences(cargo, &mut stages);
+    licenses(cargo, &mut stages);
     stages
 }
 
@@ -51,15 +51,15 @@ fn docs(cargo: &Cargo) -> Command {
     command
 }
 
-fn licences(cargo: &Cargo, stages: &mut Stages) {
+fn licenses(cargo: &Cargo, stages: &mut Stages) {
     if cargo.has("deny") {
         stages.run(
-            "licences",
+            "licenses",
             &mut cargo.command(&["deny", "check", "--hide-inclusion-graph", "licenses", "bans", "sources"]),
         );
     } else {
         stages.note(
-            "cargo-deny is not installed: licences, bans and sources were not checked; \
+            "cargo-deny is not installed: licenses, bans and sources were not checked; \
              to install it: cargo install cargo-deny --locked",
         );
     }

@@ -32,7 +32,7 @@ Run developer tasks for this workspace.
 Usage: cargo xtask <COMMAND> [OPTIONS]
 
 Commands:
-  check         Check formatting, lints, documentation and licences; run it before every commit
+  check         Check formatting, lints, documentation and licenses; run it before every commit
   test          Run all tests, then cost, scale, a soak, fuzz, simulation, model and differential
   local         Start, stop or inspect a local AWS that needs no Docker
   simulate      Run the real engine and worker with every fault injected at every call

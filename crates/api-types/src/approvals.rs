@@ -23,7 +23,7 @@ pub struct Approval {
     #[schema(value_type = String)]
     pub step: StepId,
     /// Whether the approval is for rolling back the effect of the step.
-    pub undo: bool,
+    pub rollback: bool,
     #[schema(value_type = String)]
     pub status: ApprovalStatus,
     /// The hash of the subject. A decision can name it.
@@ -104,7 +104,7 @@ impl From<domain::Approval> for Approval {
             workflow: approval.workflow,
             environment: crate::enum_name(&approval.environment),
             step: approval.step,
-            undo: approval.undo,
+            rollback: approval.rollback,
             status: approval.status,
             subject: approval.subject,
             requirement: approval.requirement,

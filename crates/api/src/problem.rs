@@ -30,7 +30,7 @@ pub const CODES: [(&str, &str); 37] = [
     ),
     (
         "APPROVAL_REFUSED",
-        "the caller may not decide this approval: it is for their own run or workflow, it is for other groups, or they are not in the tenant's directory",
+        "the caller may not decide this approval: they participated in the run, are not in the required groups, or are not in the tenant's directory",
     ),
     ("NOT_FOUND", "the resource does not exist, or it belongs to another tenant"),
     ("NO_WORKFLOW", "no workflow of that name is applied"),
@@ -276,7 +276,7 @@ impl From<Refusal> for ApiError {
             (_, Code::WorkflowNotNewer) => "increase `version` and apply the workflow again",
             (_, Code::AuthorUnknown) => "correct `author`, or add the user to the `people` of the tenant",
             (_, Code::TriggerAmbiguous) => {
-                "add a `when` that tells the workflows apart, or apply a version of the other one without a trigger"
+                "add a `when` condition so that each event matches one workflow, or apply a version of the other one without a trigger"
             }
             (_, Code::RunTerminalState) => {
                 "a finished run cannot change; use `undo` to roll back its effects"

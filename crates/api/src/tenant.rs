@@ -35,7 +35,7 @@ pub(crate) async fn put<S: Store>(
         DomainTenant { people: update.people.clone(), ..DomainTenant::new(handle.tenant_id().clone()) };
     if !caller.is_listed_in(&updated) {
         // With this directory the caller could only read, and so not correct it.
-        return Err(ApiError::bad_request("`people` do not list the caller, who could then only read").remedy(
+        return Err(ApiError::bad_request("`people` does not contain the caller, who could then only read").remedy(
             "add yourself to `people`: an API key needs its user there, a token an entry with its subject in `oidc`",
         ));
     }

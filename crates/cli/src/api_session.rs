@@ -14,7 +14,7 @@ use engine::{Engine, EngineError};
 use evidence::PublicKey;
 use store::{Clock as _, Store, SystemClock};
 use views::EventDocument;
-use views::hint::Hints;
+use views::hint::CommandHints;
 
 use crate::any_store::{AnyStore, with_store};
 use crate::context::{Context, IfMissing, command_engine, default_tools};
@@ -30,7 +30,7 @@ pub(crate) struct ApiSession {
     pub(crate) client: Client,
     pub(crate) tenant: TenantId,
     /// Renders follow-up commands.
-    pub(crate) hints: Hints,
+    pub(crate) hints: CommandHints,
 }
 
 impl Context {
@@ -111,7 +111,7 @@ impl Context {
         }
         let remote = Remote::new(&server.url, server.key)?;
         let client = Client::new(Transport::Server(remote));
-        Ok(ApiSession { client, tenant, hints: Hints::for_server(&server.option) })
+        Ok(ApiSession { client, tenant, hints: CommandHints::for_server(&server.option) })
     }
 
     fn connect_in_process(

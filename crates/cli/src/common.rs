@@ -29,7 +29,7 @@ pub(crate) struct Common {
     /// The tenant [default: `default` on a store, the tenant of the API key on a server]
     #[arg(long, global = true, value_name = "TENANT", help_heading = HEADING)]
     pub(crate) tenant: Option<TenantId>,
-    /// Act as this user; a user cannot approve a run that they requested [default: the user of this shell]
+    /// Act as this user; a user cannot approve a run that they requested [default: the current OS user]
     #[arg(long = "as", global = true, value_name = "NAME", help_heading = HEADING)]
     pub(crate) user: Option<PersonId>,
     /// Print JSON instead of text

@@ -10,14 +10,14 @@ use serde_json::Value;
 use store::{SqliteOptions, SqliteStore, Store, SystemClock};
 use url::Url;
 
-use crate::any_store::{Account, AnyStore};
+use crate::any_store::{AnyStore, AwsAccount};
 use crate::common::Common;
 use crate::error::CliError;
 use crate::input::Variable;
 use crate::profile::{self, ProfileName, Profiles, Server};
 use crate::run_name::RunName;
 use crate::{random, screen};
-use views::hint::{Hints, STORE_DEFAULT, TENANT_DEFAULT};
+use views::hint::{CommandHints, STORE_DEFAULT, TENANT_DEFAULT};
 
 /// The environment of the process. Only `main` reads it.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ pub(crate) struct Context {
     /// The target that the options name.
     pub(crate) target: Target,
     /// Set by [`Context::open_account`] if the target is AWS.
-    pub(crate) account: Option<Account>,
+    pub(crate) account: Option<AwsAccount>,
     pub(crate) json: bool,
     pub(crate) env: Env,
 }
@@ -105,7 +105,7 @@ impl Context {
         if self.target != Target::Aws {
             return Ok(self.clone());
         }
-        let account = Account::open(self.env.variable).await?;
+        let account = AwsAccount::open(self.env.variable).await?;
         Ok(Self { account: Some(account), ..self.clone() })
     }
 
@@ -123,12 +123,16 @@ impl Context {
     }
 
     /// Renders follow-up commands with the options that lead to this target.
-    pub(crate) fn hints(&self) -> Hints {
+    pub(crate) fn hints(&self) -> CommandHints {
         self.hints_for(&self.tenant)
     }
 
-    pub(crate) fn hints_for(&self, tenant: &TenantId) -> Hints {
-        if self.target == Target::Aws { Hints::for_aws(tenant) } else { Hints::new(&self.store, tenant) }
+    pub(crate) fn hints_for(&self, tenant: &TenantId) -> CommandHints {
+        if self.target == Target::Aws {
+            CommandHints::for_aws(tenant)
+        } else {
+            CommandHints::new(&self.store, tenant)
+        }
     }
 
     pub(crate) fn profiles(&self) -> Result<Profiles, CliError> {

@@ -326,7 +326,7 @@ fn remedy_for_refusal(refusal: &Refusal) -> Option<&'static str> {
         }
         Refusal::WorkflowNotNewer { .. } => Some("list the applied versions with `workflow list`"),
         Refusal::AmbiguousTrigger { .. } => Some(
-            "add a `when` that tells the workflows apart, or apply a version of the other one without a trigger",
+            "add a `when` condition so that each event matches one workflow, or apply a version of the other one without a trigger",
         ),
         Refusal::UnknownAuthor { .. } => Some("correct `author`, or add the user with `tenant set`"),
         Refusal::NothingToRollBack => Some("stop the run with `run cancel`; its effects stay in place"),

@@ -11,7 +11,6 @@ use crate::{ConfigError, LookUp, invalid, secret};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RotatingSecret {
-    #[serde(alias = "secret")]
     secret_env: String,
     #[serde(default)]
     previous: Option<Previous>,
@@ -20,7 +19,6 @@ pub struct RotatingSecret {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Previous {
-    #[serde(alias = "secret")]
     secret_env: String,
     #[serde(deserialize_with = "timestamp")]
     until: Timestamp,

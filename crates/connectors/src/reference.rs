@@ -32,7 +32,7 @@ pub enum Requirement {
     OneOf,
     /// Optional, with this default, as JSON.
     WithDefault(&'static str),
-    /// Optional; the text describes the behaviour without the field.
+    /// Optional; the text describes the behavior without the field.
     WhenAbsent(&'static str),
 }
 
@@ -329,7 +329,7 @@ mod tests {
         tool(name).propose(ProposalRequest {
             run: &run,
             step: &step,
-            undo: false,
+            reverts: false,
             has_rollback: false,
             fields,
             observed: None,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::command::Certainty::{DidNotHappen, MayHaveHappened};
+use domain::command::EffectOutcome::{DidNotHappen, MayHaveHappened};
 use domain::{Action, EffectClass, Failure, FieldChange, IdempotencyKey, Reversibility, ToolName};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -223,7 +223,7 @@ impl Tool for Post {
             class: EffectClass::Opaque,
             reversibility: Reversibility::Irreversible(IRREVERSIBLE.to_owned()),
             target: format!("{}/{channel}", self.0.host()),
-            key: if request.undo { key.undo() } else { key },
+            key: if request.reverts { key.reverse() } else { key },
             key_retention: None,
             changes: vec![FieldChange { field: "messages".to_owned(), before: None, after: text.into() }],
             destructive: false,

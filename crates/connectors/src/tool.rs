@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::command::Certainty;
+use domain::command::EffectOutcome;
 use domain::{Action, EffectClass, Failure, Fence, Millis, ModelUsage, RunKey, StepId, ToolName};
 use serde_json::Value;
 
@@ -19,8 +19,8 @@ pub struct ProposalRequest<'a> {
     /// The step.
     pub step: &'a StepId,
     /// Whether the call rolls back the step. A rollback must have its own idempotency key
-    /// ([`IdempotencyKey::undo`](domain::IdempotencyKey::undo)).
-    pub undo: bool,
+    /// ([`IdempotencyKey::reverse`](domain::IdempotencyKey::reverse)).
+    pub reverts: bool,
     /// Whether the workflow declares a call that rolls back the step.
     pub has_rollback: bool,
     /// The step's `with`, with every expression evaluated.
@@ -74,7 +74,7 @@ pub enum ToolOutcome {
         /// The cause.
         failure: Failure,
         /// Whether the effect may have happened.
-        certainty: Certainty,
+        certainty: EffectOutcome,
         /// The delay that the external system asked for.
         retry_after: Option<Millis>,
     },
@@ -86,10 +86,10 @@ impl ToolOutcome {
     /// Adjusts the outcome of an attempt that follows one with an unknown outcome ([`ToolCall::again`]).
     ///
     /// A failure of this attempt does not prove that the earlier one had no effect, so every failure becomes
-    /// retryable with [`Certainty::MayHaveHappened`]. Only success is certain.
+    /// retryable with [`EffectOutcome::MayHaveHappened`]. Only success is certain.
     #[must_use]
     pub fn after_open_attempt(self) -> Self {
-        let certainty = Certainty::MayHaveHappened;
+        let certainty = EffectOutcome::MayHaveHappened;
         match self {
             Self::Done(_) => self,
             Self::Retryable { failure, retry_after, .. } => {

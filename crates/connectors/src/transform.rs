@@ -36,7 +36,7 @@ impl Tool for Transform {
             class: EffectClass::Pure,
             reversibility: Reversibility::NoEffect,
             target: "no external system".to_owned(),
-            key: if request.undo { key.undo() } else { key },
+            key: if request.reverts { key.reverse() } else { key },
             key_retention: None,
             changes: Vec::new(),
             destructive: false,
@@ -56,12 +56,12 @@ mod tests {
     use super::*;
     use domain::{RunId, RunKey, StepId, TenantId};
 
-    fn propose(fields: Value, undo: bool) -> Result<Action, Failure> {
+    fn propose(fields: Value, reverts: bool) -> Result<Action, Failure> {
         let run = RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new("run-1").unwrap() };
         Transform.propose(ProposalRequest {
             run: &run,
             step: &StepId::new("shape").unwrap(),
-            undo,
+            reverts,
             has_rollback: false,
             fields,
             observed: None,

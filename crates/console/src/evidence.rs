@@ -85,7 +85,7 @@ fn bundle_page(run: &RunId, evidence: &Evidence, bytes: &[u8], key: Option<&Publ
     let about = facts(&[
         ("sha256", html! { code { (evidence.bundle.sha256) } }),
         ("Size", html! { (evidence.bundle.bytes) " bytes" }),
-        ("Created", html! { (timestamp(evidence.sealed_at)) }),
+        ("Created", html! { (timestamp(evidence.recorded_at)) }),
         ("Log index", html! { (evidence.index) }),
     ]);
     let verification = key.map(|key| verify(evidence, bytes, key));

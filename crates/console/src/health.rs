@@ -78,7 +78,7 @@ async fn start<S: Store>(
         Err(problem) => return Ok(SwitchResult::Refused(problem)),
     };
     let (notified, rest) = user.handle.start_part(progress).await?;
-    // A progress that cannot be serialised becomes an invalid form.
+    // A progress that cannot be serialized becomes an invalid form.
     let text = |rest: StartProgress| serde_json::to_string(&rest).unwrap_or_default();
     let rest = rest.map(|rest| work.encode_cursor(&Cursor::new(text(rest))));
     Ok(rest.map_or(SwitchResult::Done, |rest| SwitchResult::More { notified, rest }))

@@ -113,7 +113,7 @@ pub(crate) fn worker_status(status: WorkerStatus) -> Markup {
     badge(kind, shape, status.as_str())
 }
 
-/// A word with a colour and a shape, so that colour is not the only cue.
+/// A word with a color and a shape, so that color is not the only cue.
 pub(crate) fn badge(kind: &str, shape: &str, word: &str) -> Markup {
     html! {
         span class={ "status " (kind) } { span aria-hidden="true" { (shape) } " " (word.replace('_', " ")) }

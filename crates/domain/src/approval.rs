@@ -37,7 +37,7 @@ pub struct Approval {
     pub seq: StepSeq,
     /// Whether the approval is for the rollback of the step.
     #[serde(default)]
-    pub undo: bool,
+    pub rollback: bool,
     /// What the approval is about.
     pub subject: Subject,
     /// Who must approve.
@@ -240,7 +240,7 @@ impl Approval {
 
     /// When the next reminder or escalation is due: a reminder halfway to the SLA, the escalation at the SLA, then
     /// nothing until the approval expires.
-    pub fn nudge_at(&self) -> Timestamp {
+    pub fn next_reminder_at(&self) -> Timestamp {
         let halfway = self.requested_at + Millis((self.sla_at - self.requested_at).0 / 2);
         let at = match (self.reminders, self.escalated_at) {
             (_, Some(_)) => self.expires_at,
@@ -295,13 +295,13 @@ pub struct Card {
     pub escalated: bool,
     /// The page of the on-call. It has a state of its own, because the message and the page can fail separately.
     #[serde(default)]
-    pub page: PageStatus,
+    pub page: PagerStatus,
 }
 
 /// Whether the on-call was paged about an overdue approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PageStatus {
+pub enum PagerStatus {
     /// The on-call was not paged.
     #[default]
     NotPaged,

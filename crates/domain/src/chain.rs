@@ -21,7 +21,7 @@ pub struct ChainedEvent {
 
 /// Why a chain is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ChainFault {
+pub enum ChainError {
     /// An event is missing, duplicated or out of order.
     #[error("event {expected} is missing; event {found} is in its place")]
     Gap {
@@ -90,24 +90,24 @@ pub fn verify(
     entries: &[StoredEvent],
     counted: u32,
     head: &Digest,
-) -> Result<Vec<Event>, ChainFault> {
+) -> Result<Vec<Event>, ChainError> {
     let mut before = Digest::ZERO;
     let mut events = Vec::with_capacity(entries.len());
     for (n, entry) in (0_u32..).zip(entries) {
         let event: Event = serde_json::from_slice(&entry.canonical)
-            .map_err(|error| ChainFault::Unreadable { n, why: error.to_string() })?;
+            .map_err(|error| ChainError::Unreadable { n, why: error.to_string() })?;
         if event.n != n {
-            return Err(ChainFault::Gap { expected: n, found: event.n });
+            return Err(ChainError::Gap { expected: n, found: event.n });
         }
         if event_hash(run, n, &before, &entry.canonical) != entry.hash {
-            return Err(ChainFault::Altered { n });
+            return Err(ChainError::Altered { n });
         }
         before = entry.hash;
         events.push(event);
     }
     let length = u32::try_from(events.len()).unwrap_or(u32::MAX);
     if length != counted || before != *head {
-        return Err(ChainFault::Head { events: length, counted });
+        return Err(ChainError::Head { events: length, counted });
     }
     Ok(events)
 }

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use crate::approval::Approval;
 use crate::chain::{self, ChainedEvent};
 use crate::digest::Digest;
-use crate::event::{Event, EventBody, RunTransition, StepTransition};
+use crate::event::{Event, EventBody, RunStatusChange, StepStatusChange};
 use crate::id::{ApprovalId, Fence, OpId, RunKey, SignalId, StepSeq, Version};
 use crate::initiator::Initiator;
 use crate::key::IdempotencyKey;
-use crate::machine::{RunMove, RunStatus, StepMove, StepStatus};
+use crate::machine::{RunStatus, RunTransition, StepStatus, StepTransition};
 use crate::plan::{Plan, PlannedStep};
 use crate::queue::QueueName;
 use crate::receipt::Receipt;
@@ -382,7 +382,7 @@ impl<'p> Draft<'p> {
             }
             StepState::Retrying { not_before, .. } => *not_before,
             StepState::WaitingEvent { deadline, .. } => *deadline,
-            StepState::WaitingApproval { nudge_at, .. } => *nudge_at,
+            StepState::WaitingApproval { next_reminder_at, .. } => *next_reminder_at,
         };
         Some(if self.woken { due.max(now + WAKE_AGAIN_AFTER) } else { due })
     }
@@ -422,7 +422,7 @@ impl<'p> Draft<'p> {
     }
 
     /// Moves the run. The next event records the transition.
-    pub(crate) fn move_run(&mut self, by: RunMove) -> Result<(), Refusal> {
+    pub(crate) fn move_run(&mut self, by: RunTransition) -> Result<(), Refusal> {
         let from = self.record.status;
         self.record.status = from.after(by)?;
         self.run_from.get_or_insert(Some(from));
@@ -433,8 +433,8 @@ impl<'p> Draft<'p> {
     }
 
     /// Moves the current step to `step_state`. The next event records the transition. During a rollback the state is
-    /// that of the undo; the step itself stays succeeded until it is rolled back.
-    pub(crate) fn move_step(&mut self, by: StepMove, step_state: StepState) -> Result<(), Refusal> {
+    /// that of the rollback; the step itself stays succeeded until it is rolled back.
+    pub(crate) fn move_step(&mut self, by: StepTransition, step_state: StepState) -> Result<(), Refusal> {
         let from = self.record.step_state.status();
         let to = from.after(by)?;
         debug_assert_eq!(to, step_state.status(), "{by:?}");
@@ -459,7 +459,7 @@ impl<'p> Draft<'p> {
             at: self.context.now,
             by: self.context.by.clone(),
             seq: self.record.at,
-            undo: self.record.is_rolling_back(),
+            rollback: self.record.is_rolling_back(),
             run: self.run_transition(),
             step: self.step_transition(),
             read_verdict: self.read_verdict.take(),
@@ -475,16 +475,16 @@ impl<'p> Draft<'p> {
         n
     }
 
-    fn run_transition(&mut self) -> Option<RunTransition> {
+    fn run_transition(&mut self) -> Option<RunStatusChange> {
         let from = self.run_from.take()?;
         let to = self.record.status;
-        (from != Some(to)).then_some(RunTransition { from, to })
+        (from != Some(to)).then_some(RunStatusChange { from, to })
     }
 
-    fn step_transition(&mut self) -> Option<StepTransition> {
+    fn step_transition(&mut self) -> Option<StepStatusChange> {
         let (seq, from, to) = self.step_from.take()?;
         let id = self.plan.step(seq)?.id.clone();
-        (from != to).then_some(StepTransition { seq, id, from, to })
+        (from != to).then_some(StepStatusChange { seq, id, from, to })
     }
 
     /// The seed of the step's jitter, the same on every worker.

@@ -33,13 +33,13 @@ pub struct Event {
     pub seq: StepSeq,
     /// Whether the event is about the rollback of that step.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub undo: bool,
+    pub rollback: bool,
     /// The transition of the run, if it made one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run: Option<RunTransition>,
+    pub run: Option<RunStatusChange>,
     /// The transition of the step, if it made one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub step: Option<StepTransition>,
+    pub step: Option<StepStatusChange>,
     /// The verdict on the read that the attempt performed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_verdict: Option<Verdict>,
@@ -62,7 +62,7 @@ impl Event {
 
 /// A transition of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunTransition {
+pub struct RunStatusChange {
     /// The previous status; absent for a new run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<RunStatus>,
@@ -72,7 +72,7 @@ pub struct RunTransition {
 
 /// A transition of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StepTransition {
+pub struct StepStatusChange {
     /// The position of the step.
     pub seq: StepSeq,
     /// The id of the step.
@@ -334,7 +334,7 @@ pub enum EventBody {
     },
     /// A rollback started.
     RollbackStarted {
-        /// The first step to undo.
+        /// The first step to rollback.
         from: StepSeq,
         /// Why.
         reason: String,

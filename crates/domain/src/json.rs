@@ -115,10 +115,10 @@ fn too_large(number: &str) -> String {
 /// The canonical bytes of `value` (RFC 8785).
 ///
 /// # Panics
-/// Never for a value that serialises to JSON with text keys, which is all this crate hashes.
-#[expect(clippy::expect_used, reason = "plain data with text keys always serialises")]
+/// Never for a value that serializes to JSON with text keys, which is all this crate hashes.
+#[expect(clippy::expect_used, reason = "plain data with text keys always serializes")]
 pub fn canonical<T: serde::Serialize>(value: &T) -> Vec<u8> {
-    serde_json_canonicalizer::to_vec(value).expect("plain data serialises")
+    serde_json_canonicalizer::to_vec(value).expect("plain data serializes")
 }
 
 /// The digest of the canonical bytes of `value`, under `tag`.

@@ -60,8 +60,8 @@ impl IdempotencyKey {
 
     /// The key of the effect that undoes this one. Hashed, so that it stays within the length limit.
     #[must_use]
-    pub fn undo(&self) -> Self {
-        Self(format!("undo:{}", Digest::of_parts("countersign/undo-key/v1", &[&self.0])))
+    pub fn reverse(&self) -> Self {
+        Self(format!("reverse:{}", Digest::of_parts("countersign/reverse-key/v1", &[&self.0])))
     }
 
     /// The key as text.
@@ -86,9 +86,9 @@ mod tests {
     }
 
     #[test]
-    fn undo_key_differs() {
+    fn reverse_key_differs() {
         let key = IdempotencyKey::new(&"k".repeat(KEY_BYTES_MAX)).unwrap();
-        assert_ne!(key.undo(), key);
-        assert!(IdempotencyKey::new(key.undo().as_str()).is_ok());
+        assert_ne!(key.reverse(), key);
+        assert!(IdempotencyKey::new(key.reverse().as_str()).is_ok());
     }
 }

@@ -53,7 +53,7 @@ pub mod worker_registry;
 pub use access::{ApiKey, Role, Roles};
 pub use applied_workflow::AppliedWorkflow;
 pub use approval::{Approval, ApprovalStatus, Card, Channel, Subject, Vote};
-pub use chain::{ChainFault, ChainedEvent};
+pub use chain::{ChainError, ChainedEvent};
 pub use command::Command;
 pub use concurrency::{ConcurrencyKey, ConcurrencyRule, ConcurrencyScope, OnConflict};
 pub use digest::Digest;

@@ -12,7 +12,7 @@ pub enum Next {
     Nothing,
     /// None before this time: the step is leased, or the next attempt is not due.
     NotBefore(Timestamp),
-    /// Claim the current step, or its undo.
+    /// Claim the current step, or its rollback.
     Claim,
     /// Take over the current step, whose lease expired.
     TakeOver,
@@ -23,7 +23,7 @@ pub enum Next {
     /// Time out the current step.
     TimeOut,
     /// Remind the approvers, or escalate.
-    Nudge,
+    RemindApprovers,
 }
 
 /// The next command for the run at `now`.
@@ -42,7 +42,9 @@ pub fn next(record: &RunRecord, plan: &Plan, now: Timestamp) -> Next {
         {
             Next::TimeOut
         }
-        StepState::WaitingApproval { nudge_at, .. } if *nudge_at <= now => Next::Nudge,
+        StepState::WaitingApproval { next_reminder_at, .. } if *next_reminder_at <= now => {
+            Next::RemindApprovers
+        }
         StepState::WaitingEvent { .. }
         | StepState::WaitingApproval { .. }
         | StepState::Unresolved { .. }

@@ -28,8 +28,8 @@ pub struct Receipt {
     pub step: StepId,
     /// The position of the step.
     pub seq: StepSeq,
-    /// Whether the effect undoes the step.
-    pub undo: bool,
+    /// Whether the effect rolls back the step.
+    pub rollback: bool,
     /// The fence of the last attempt.
     pub fence: Fence,
     /// The hash of the exact action.
@@ -88,8 +88,8 @@ pub enum ReceiptState {
 }
 
 impl Receipt {
-    /// Whether this receipt is for the effect, or the undo, of this step.
-    pub fn is_for_step(&self, run: &RunId, seq: StepSeq, undo: bool) -> bool {
-        self.run == *run && self.seq == seq && self.undo == undo
+    /// Whether this receipt is for the effect, or the rollback, of this step.
+    pub fn is_for_step(&self, run: &RunId, seq: StepSeq, rollback: bool) -> bool {
+        self.run == *run && self.seq == seq && self.rollback == rollback
     }
 }

@@ -231,7 +231,7 @@ impl TryFrom<String> for ActedSteps {
     }
 }
 
-/// The state of the current step, or of its undo during a rollback.
+/// The state of the current step, or of its rollback.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum StepState {
@@ -241,7 +241,7 @@ pub enum StepState {
         attempt: u32,
         /// An intent with an unknown outcome, which an operator authorized to repeat.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        authorised: Option<Intent>,
+        authorized: Option<Intent>,
         /// The approval of the action.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approved: Option<ApprovalId>,
@@ -263,7 +263,7 @@ pub enum StepState {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approved: Option<ApprovalId>,
     },
-    /// Waits for an operator, because the outcome of its effect is unknown or its undo failed.
+    /// Waits for an operator, because the outcome of its effect is unknown or its rollback failed.
     Unresolved {
         /// The number of failed attempts.
         attempt: u32,
@@ -293,7 +293,7 @@ pub enum StepState {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         open: Option<Intent>,
         /// When the next reminder or escalation is due; never after `deadline`.
-        nudge_at: Timestamp,
+        next_reminder_at: Timestamp,
         /// When the approval expires.
         deadline: Timestamp,
     },
@@ -352,7 +352,7 @@ pub struct StepRecord {
     /// The position of the step.
     pub seq: StepSeq,
     /// Whether this is the record of the rollback.
-    pub undo: bool,
+    pub rollback: bool,
     /// The final status.
     pub status: StepStatus,
     /// The number of the event that ended the step.
@@ -408,7 +408,7 @@ pub struct Evidence {
     /// The index of the run in the transparency log.
     pub index: u64,
     /// When the evidence was recorded.
-    pub sealed_at: Timestamp,
+    pub recorded_at: Timestamp,
 }
 
 /// An external event that was delivered to a run.
@@ -438,7 +438,7 @@ impl Intent {
 
 impl StepState {
     /// A step without attempts.
-    pub const FRESH: Self = Self::Ready { attempt: 0, authorised: None, approved: None };
+    pub const FRESH: Self = Self::Ready { attempt: 0, authorized: None, approved: None };
 
     /// The state as a step status.
     pub fn status(&self) -> StepStatus {
@@ -456,7 +456,7 @@ impl StepState {
     /// report the outcome.
     pub fn open(&self) -> Option<&Intent> {
         match self {
-            Self::Ready { authorised: open, .. }
+            Self::Ready { authorized: open, .. }
             | Self::Retrying { open, .. }
             | Self::WaitingApproval { open, .. }
             | Self::Unresolved { open, .. } => open.as_ref(),

@@ -10,7 +10,8 @@ use crate::record::{RunRecord, StepRecord};
 
 /// The status of the step at `seq`, from its record, or from the state of the current step, or pending.
 pub fn step_status(run: &RunRecord, finished: &[StepRecord], seq: StepSeq) -> StepStatus {
-    let ended = |undo: bool| finished.iter().find(|record| record.seq == seq && record.undo == undo);
+    let ended =
+        |rollback: bool| finished.iter().find(|record| record.seq == seq && record.rollback == rollback);
     match (ended(true), ended(false)) {
         (Some(undone), _) => undone.status,
         (None, Some(done)) => done.status,
@@ -47,14 +48,14 @@ pub enum EffectState {
 /// The compensation log of a stopped run: the state of every effect, newest first.
 pub fn compensation_log(plan: &Plan, finished: &[StepRecord]) -> Vec<CompensationEntry> {
     let mut done: Vec<_> =
-        finished.iter().filter(|record| !record.undo && record.receipt.is_some()).collect();
+        finished.iter().filter(|record| !record.rollback && record.receipt.is_some()).collect();
     done.sort_by_key(|record| std::cmp::Reverse(record.seq));
     done.into_iter().filter_map(|record| compensation(plan, finished, record)).collect()
 }
 
 fn compensation(plan: &Plan, finished: &[StepRecord], record: &StepRecord) -> Option<CompensationEntry> {
     let step = plan.step(record.seq)?;
-    let undone = finished.iter().any(|other| other.undo && other.seq == record.seq);
+    let undone = finished.iter().any(|other| other.rollback && other.seq == record.seq);
     let status = match (&step.rollback, undone) {
         (_, true) => EffectState::RolledBack,
         (Some(Undo::Auto | Undo::Call(_)), false) => EffectState::Reversible,

@@ -2,7 +2,7 @@
 //!
 //! The engine contains no rules of its own. It loads what a decision needs, asks the domain, commits the decision in
 //! one conditional write, and continues from the committed state. If another process wrote in between, the decision
-//! is made again from the new state. A write whose reply was lost is recognised by its operation id.
+//! is made again from the new state. A write whose reply was lost is recognized by its operation id.
 //!
 //! The engine has four parts over one core. [`Engine`] itself only opens them:
 //!

@@ -97,7 +97,7 @@ fn assemble(source: &BundleInput<'_>, key: &SigningKey) -> Result<EvidenceBundle
         return Err(BuildError::Origin { origin: log.origin.to_owned() });
     }
     let steps: Vec<BundleStep> = plan.steps.iter().map(BundleStep::from).collect();
-    let outcomes = summarize_sorted(source.steps, |step| (step.seq, step.undo));
+    let outcomes = summarize_sorted(source.steps, |step| (step.seq, step.rollback));
     let receipts = summarize_receipts(source.receipts)?;
     let compensations = match record.status {
         RunStatus::Succeeded => Vec::new(),

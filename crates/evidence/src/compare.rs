@@ -84,7 +84,7 @@ fn first_difference(bundle: &EvidenceBundle, stored: &StoredRun<'_>) -> Option<&
     if !plan.steps.iter().map(BundleStep::from).eq(bundle.steps.iter().cloned()) {
         return Some("the plan");
     }
-    let outcomes: Vec<StepOutcome> = summarize_sorted(steps, |step| (step.seq, step.undo));
+    let outcomes: Vec<StepOutcome> = summarize_sorted(steps, |step| (step.seq, step.rollback));
     if outcomes != bundle.outcomes {
         return Some("the outcome of a step");
     }

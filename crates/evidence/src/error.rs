@@ -1,6 +1,6 @@
 //! Why verification refuses a bundle. Each error names the part of the bundle where it was found.
 
-use domain::chain::ChainFault;
+use domain::chain::ChainError;
 use domain::json::InvalidJson;
 use domain::{ApprovalId, Digest, IdempotencyKey, PersonId, RunStatus, StepId, StepStatus};
 
@@ -43,7 +43,7 @@ pub enum VerifyError {
 
     // The chain.
     #[error(transparent)]
-    Chain(#[from] ChainFault),
+    Chain(#[from] ChainError),
     #[error("event {n} has an unknown field")]
     UnknownField { n: u32 },
     #[error("event {n}: the first event, and only the first, must be the admission of the run")]
@@ -52,13 +52,13 @@ pub enum VerifyError {
     AfterEnd { n: u32 },
     #[error("event {n} names a step that is not in the plan")]
     OffPlan { n: u32 },
-    /// An undo event outside a rollback, or a forward event during a rollback.
+    /// A rollback event outside a rollback, or a forward event during a rollback.
     #[error("event {n}: its rollback flag does not match the status of the run")]
     Direction { n: u32 },
     #[error("event {n}: the run cannot change to {to} from its status at that point")]
-    RunTransition { n: u32, to: RunStatus },
+    RunStatusChange { n: u32, to: RunStatus },
     #[error("event {n}: step {step} cannot change to {to} from its status at that point")]
-    StepTransition { n: u32, step: StepId, to: StepStatus },
+    StepStatusChange { n: u32, step: StepId, to: StepStatus },
     #[error("event {n} cannot lead to the status that it records for step {step}")]
     StepEnding { n: u32, step: StepId },
     #[error("event {n} records work on step {step}, but no worker could have held the step")]

@@ -41,9 +41,9 @@ fn unchanged_bundles_verify() {
 #[test]
 fn illegal_run_transition() {
     let error = forged("plain", |document| event(document, "wait_opened")["run"]["from"] = "paused".into());
-    assert!(matches!(error, VerifyError::RunTransition { to: RunStatus::WaitingEvent, .. }), "{error}");
+    assert!(matches!(error, VerifyError::RunStatusChange { to: RunStatus::WaitingEvent, .. }), "{error}");
     let error = forged("canceled", |document| event(document, "run_canceled")["run"]["to"] = "queued".into());
-    assert!(matches!(error, VerifyError::RunTransition { to: RunStatus::Queued, .. }), "{error}");
+    assert!(matches!(error, VerifyError::RunStatusChange { to: RunStatus::Queued, .. }), "{error}");
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn illegal_step_transition() {
     let error = forged("denied", |document| {
         event(document, "action_denied")["step"]["from"] = "waiting_approval".into();
     });
-    assert!(matches!(error, VerifyError::StepTransition { to: StepStatus::FailedTerminal, .. }), "{error}");
+    assert!(matches!(error, VerifyError::StepStatusChange { to: StepStatus::FailedTerminal, .. }), "{error}");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn step_starts_before_previous_step_ends() {
         drop_event(document, "step_succeeded");
         document["outcomes"].as_array_mut().unwrap().remove(0);
     });
-    assert!(matches!(error, VerifyError::StepTransition { to: StepStatus::Running, .. }), "{error}");
+    assert!(matches!(error, VerifyError::StepStatusChange { to: StepStatus::Running, .. }), "{error}");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn effect_of_a_step_without_holder() {
     });
     assert!(matches!(error, VerifyError::Admission { n: 0 }), "{error}");
     let error = forged("undo_denied", |document| drop_event(document, "run_resumed"));
-    assert!(matches!(error, VerifyError::RunTransition { .. }), "{error}");
+    assert!(matches!(error, VerifyError::RunStatusChange { .. }), "{error}");
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn approval_after_the_effect() {
         let vote = entries.iter().position(|entry| entry["event"]["kind"] == "approval_voted").unwrap();
         entries.swap(vote, vote + 1);
     });
-    assert!(matches!(error, VerifyError::StepTransition { to: StepStatus::Running, .. }), "{error}");
+    assert!(matches!(error, VerifyError::StepStatusChange { to: StepStatus::Running, .. }), "{error}");
     let error = forged("approved_by_one", |document| {
         event(document, "approval_requested")["expires_at"] = event(document, "approval_voted")["at"].clone();
     });
@@ -344,7 +344,7 @@ fn approval_differs_from_chain() {
         ("requested_at", json!(1)),
         ("expires_at", json!(1)),
         ("reminders", json!(4)),
-        ("undo", json!(true)),
+        ("rollback", json!(true)),
         ("step", json!("other")),
     ] {
         let error = refused("approved_by_one", |document| match &value {

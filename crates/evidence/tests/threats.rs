@@ -5,7 +5,7 @@ mod forge;
 mod stories;
 
 use countersign_evidence::{BuildError, Contradiction, PublicKey, SigningKey, VerifyError, build, verify};
-use domain::chain::ChainFault;
+use domain::chain::ChainError;
 use domain::receipt::ReceiptState;
 use domain::{IdempotencyKey, RunId, TenantId, json};
 use forge::{bundle, document, drop_event, event, rechain, refused, relog, renumber, signature_line, signed};
@@ -41,7 +41,7 @@ fn flip(honest: &[u8], at: usize, public: &PublicKey) {
 
 #[test]
 fn entry_dropped() {
-    let gap = VerifyError::Chain(ChainFault::Gap { expected: 1, found: 2 });
+    let gap = VerifyError::Chain(ChainError::Gap { expected: 1, found: 2 });
     let drop = |document: &mut Value| drop_event(document, "effect_intended");
     assert_eq!(refused("one_effect", drop), gap);
     let rehashed = refused("one_effect", |document| {
@@ -60,7 +60,7 @@ fn entry_dropped() {
 #[test]
 fn entries_swapped() {
     let swap = |document: &mut Value| document["chain"].as_array_mut().unwrap().swap(1, 2);
-    let gap = VerifyError::Chain(ChainFault::Gap { expected: 1, found: 2 });
+    let gap = VerifyError::Chain(ChainError::Gap { expected: 1, found: 2 });
     assert_eq!(refused("one_effect", swap), gap);
     let recomputed = refused("one_effect", |document| {
         swap(document);
@@ -75,7 +75,7 @@ fn tail_truncated() {
     for name in NAMES {
         let cut = |document: &mut Value| drop(document["chain"].as_array_mut().unwrap().pop());
         let short = refused(name, cut);
-        assert!(matches!(short, VerifyError::Chain(ChainFault::Head { .. })), "{name}: {short}");
+        assert!(matches!(short, VerifyError::Chain(ChainError::Head { .. })), "{name}: {short}");
         let recomputed = refused(name, |document| {
             cut(document);
             rechain(document);
@@ -91,7 +91,7 @@ fn tail_truncated() {
 #[test]
 fn bundle_from_other_tenant() {
     let rename = |document: &mut Value| document["run"]["tenant"] = "other".into();
-    assert_eq!(refused("one_effect", rename), VerifyError::Chain(ChainFault::Altered { n: 0 }));
+    assert_eq!(refused("one_effect", rename), VerifyError::Chain(ChainError::Altered { n: 0 }));
     let recomputed = refused("one_effect", |document| {
         rename(document);
         rechain(document);
@@ -107,7 +107,7 @@ fn bundle_from_other_tenant() {
     let entry_of_another_run = refused("one_effect", |document| {
         document["chain"][1] = forge::document(&bundle("plain"))["chain"][1].clone();
     });
-    assert_eq!(entry_of_another_run, VerifyError::Chain(ChainFault::Altered { n: 1 }));
+    assert_eq!(entry_of_another_run, VerifyError::Chain(ChainError::Altered { n: 1 }));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn two_heads_same_seq() {
         other["event"]["at"] = 1.into();
         document["chain"].as_array_mut().unwrap().push(other);
     };
-    let gap = VerifyError::Chain(ChainFault::Gap { expected: 3, found: 2 });
+    let gap = VerifyError::Chain(ChainError::Gap { expected: 3, found: 2 });
     assert_eq!(refused("one_effect", fork), gap);
     let rehashed = refused("one_effect", |document| {
         fork(document);

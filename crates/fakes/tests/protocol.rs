@@ -1,4 +1,4 @@
-//! The fakes' HTTP behaviour, tested with raw bytes on a socket.
+//! The fakes' HTTP behavior, tested with raw bytes on a socket.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may")]
 
 extern crate countersign_fakes as fakes;
@@ -36,10 +36,10 @@ fn record() -> String {
 #[tokio::test]
 async fn servicenow_errors_match_the_real_api() {
     let instance = ServiceNow::start().await.unwrap();
-    let unauthorised = send(&instance.url(), &format!("GET {}", record()), "wrong", "").await;
-    assert_eq!(status(&unauthorised), "401");
-    assert!(unauthorised.contains(r#""message":"User is not authenticated""#), "{unauthorised}");
-    assert!(unauthorised.contains(r#""status":"failure""#), "{unauthorised}");
+    let unauthorized = send(&instance.url(), &format!("GET {}", record()), "wrong", "").await;
+    assert_eq!(status(&unauthorized), "401");
+    assert!(unauthorized.contains(r#""message":"User is not authenticated""#), "{unauthorized}");
+    assert!(unauthorized.contains(r#""status":"failure""#), "{unauthorized}");
     let absent = send(&instance.url(), "GET /api/now/table/incident/0", servicenow::TOKEN, "").await;
     assert_eq!(status(&absent), "404");
     assert!(absent.contains(r#""message":"No Record found""#), "{absent}");

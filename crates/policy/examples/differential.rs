@@ -88,7 +88,7 @@ impl Random {
         let mut case = Case {
             blast_radius: self.one_of(&[BlastRadius::Low, BlastRadius::Medium, BlastRadius::High]),
             critical: self.flag(),
-            undo: self.flag(),
+            rollback: self.flag(),
             origin: self.one_of(&[
                 ActionOrigin::Forward,
                 ActionOrigin::RecordedInverse,

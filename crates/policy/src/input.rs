@@ -52,7 +52,7 @@ pub(crate) const PATHS: &[&str] = &[
     "step.critical",
     "step.id",
     "step.phase",
-    "step.undo",
+    "step.rollback",
 ];
 
 /// The paths that contain more than one value.
@@ -88,7 +88,7 @@ struct StepInput<'a> {
     blast_radius: BlastRadius,
     critical: bool,
     phase: Phase,
-    undo: bool,
+    rollback: bool,
     attempt: u32,
 }
 
@@ -220,8 +220,8 @@ fn type_of(value: &Value) -> &'static str {
 }
 
 fn step(step: StepContext<'_>) -> StepInput<'_> {
-    let StepContext { id, blast_radius, critical, phase, undo, attempt, origin: _ } = step;
-    StepInput { id: id.as_str(), blast_radius, critical, phase, undo, attempt }
+    let StepContext { id, blast_radius, critical, phase, rollback, attempt, origin: _ } = step;
+    StepInput { id: id.as_str(), blast_radius, critical, phase, rollback, attempt }
 }
 
 fn run(run: RunContext<'_>) -> Result<RunInput<'_>, String> {

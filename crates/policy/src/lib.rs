@@ -62,7 +62,7 @@
 //! | `action.fields` | the type of each field, by its dotted path: `{"fields.urgency": "number"}` |
 //! | `action.changes` | the names of the fields that would change |
 //! | `action.values` | the values at the paths that the bundle lists in `reads`, by path |
-//! | `step.id`, `.blast_radius`, `.critical`, `.phase`, `.undo`, `.attempt` | the step; `blast_radius` is `low`, `medium` or `high` |
+//! | `step.id`, `.blast_radius`, `.critical`, `.phase`, `.rollback`, `.attempt` | the step; `blast_radius` is `low`, `medium` or `high` |
 //! | `run.tenant`, `.workspace`, `.workflow`, `.version` | the run and its workflow |
 //! | `run.environment` | `dev`, `staging` or `prod` |
 //! | `run.trigger`, `.requester` | the trigger type, and the user who requested the run, or null |

@@ -19,7 +19,7 @@ pub struct StepContext<'a> {
     pub critical: bool,
     pub phase: Phase,
     /// Whether the action is part of a rollback of this run.
-    pub undo: bool,
+    pub rollback: bool,
     /// Where the call of the action comes from.
     pub origin: ActionOrigin,
     /// Counted from 1.

@@ -8,7 +8,7 @@ mod support;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use domain::approval::{ApprovalUse, Card, PageStatus};
+use domain::approval::{ApprovalUse, Card, PagerStatus};
 use domain::command::{AfterStep, VoteResult};
 use domain::{Approval, ApprovalStatus, ApproverCount, Millis};
 use fakes::slack::{FakeSlack, FakeSlackFault};
@@ -104,11 +104,11 @@ async fn use_of_an_approval_changes_no_card() {
 async fn reminder_and_escalation_are_posted_once() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
-    env.now = env.approval().nudge_at();
-    env.nudge();
+    env.now = env.approval().next_reminder_at();
+    env.remind();
     let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
-    env.now = env.approval().nudge_at();
-    env.nudge();
+    env.now = env.approval().next_reminder_at();
+    env.remind();
     let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     assert_eq!((card.reminders, card.escalated), (1, true));
     assert_eq!(workspace.slack.sync_card(&env.approval(), Some(&card)).await, Ok(card.clone()));
@@ -122,8 +122,8 @@ async fn reminder_and_escalation_are_posted_once() {
 async fn decided_approval_gets_no_reminder() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
-    env.now = env.approval().nudge_at();
-    env.nudge();
+    env.now = env.approval().next_reminder_at();
+    env.remind();
     let click = workspace.press_approve(&card, ANNA, &env);
     env.answer(click).unwrap();
     let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
@@ -134,8 +134,8 @@ async fn decided_approval_gets_no_reminder() {
 #[tokio::test]
 async fn failed_reminder_is_retried_without_second_card() {
     let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
-    env.now = env.approval().nudge_at();
-    env.nudge();
+    env.now = env.approval().next_reminder_at();
+    env.remind();
     workspace.fake.inject(FakeSlackFault::Slow(Duration::ZERO));
     workspace.fake.inject(FakeSlackFault::ServerError);
     let error = workspace.slack.sync_card(&env.approval(), None).await.unwrap_err();
@@ -235,7 +235,7 @@ async fn overdue(workspace: &Workspace) -> (TestEnv, Card) {
     let mut env = TestEnv::asking(ApproverCount::One);
     let card = workspace.post_card(&env).await;
     env.now = env.approval().sla_at;
-    env.nudge();
+    env.remind();
     (env, card)
 }
 
@@ -269,7 +269,7 @@ async fn failed_page_is_retried_and_posted_once() {
     let posted = error.so_far.unwrap();
     assert!(posted.escalated, "Slack does not wait for the pager");
     let card = slack.sync_card(&env.approval(), Some(&posted)).await.unwrap();
-    assert_eq!(card, Card { page: PageStatus::Paged, ..posted });
+    assert_eq!(card, Card { page: PagerStatus::Paged, ..posted });
     assert_eq!(events(&stub).len(), 2);
     assert_eq!(workspace.fake.messages().iter().filter(|m| m.thread.is_some()).count(), 1);
 }
@@ -291,7 +291,7 @@ async fn card_of_a_decided_approval_does_not_wait_for_the_pager() {
     let error = slack.sync_card(&env.approval(), Some(&card)).await.unwrap_err();
     assert_eq!((error.operation, error.so_far.as_ref()), ("resolve the page", Some(&card)));
     let resolved = slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
-    assert_eq!(resolved, Card { page: PageStatus::Resolved, ..card });
+    assert_eq!(resolved, Card { page: PagerStatus::Resolved, ..card });
     slack.sync_card(&env.approval(), Some(&resolved)).await.unwrap();
     let actions: Vec<Value> = events(&stub).iter().map(|event| event["event_action"].clone()).collect();
     assert_eq!(actions, ["trigger", "resolve", "resolve", "resolve"]);

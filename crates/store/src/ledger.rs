@@ -44,7 +44,7 @@ pub struct KeyAcquisition {
 
 /// The holder of a concurrency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
+pub struct KeyHolder {
     /// The run that acquired the key last.
     pub run: RunId,
     /// The first waiter.
@@ -156,7 +156,7 @@ pub trait Ledger {
         &self,
         tenant: &TenantId,
         concurrency_key: &ConcurrencyKey,
-    ) -> impl Future<Output = Result<Option<Holder>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Option<KeyHolder>, StoreError>> + Send;
 
     /// Adds a waiter to the wait queue of a concurrency key, or replaces the one with the same run and `since`.
     fn enqueue_waiter(
@@ -190,12 +190,12 @@ pub trait Ledger {
     /// Reads the input of a run.
     fn input(&self, run: &RunKey) -> impl Future<Output = Result<Option<Payload>, StoreError>> + Send;
 
-    /// Reads the record of a finished step, or of its undo.
+    /// Reads the record of a finished step, or of its rollback.
     fn step(
         &self,
         run: &RunKey,
         seq: StepSeq,
-        undo: bool,
+        rollback: bool,
     ) -> impl Future<Output = Result<Option<StepRecord>, StoreError>> + Send;
 
     /// Reads the records of all finished steps and undos, in the order in which they finished.

@@ -47,7 +47,7 @@ pub use error::{NewerFormat, StoreError, error_chain};
 pub use governance::{ApprovalPage, Governance, PolicyFiles};
 pub use inbox::{DueSchedule, Inbox, Reopen, StoredEntry};
 pub use intercept::{Change, Intercept, Intercepted, StoreCall};
-pub use ledger::{Admission, Due, Holder, KeyAcquisition, Ledger, RunPage, RunQuery, Waiter, Write};
+pub use ledger::{Admission, Due, KeyAcquisition, KeyHolder, Ledger, RunPage, RunQuery, Waiter, Write};
 pub use queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 pub use sqlite::{SqliteOptions, SqliteStore};
 pub use worker_registry::{WORKERS_MAX, WorkerRegistry};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use countersign_store::{Admission, Ledger, Queue, SqliteOptions, SqliteStore, Write};
 use domain::command::{
-    Admit, Assessment, Claim, ClaimResult, Command, DeliverSignal, Finish, Grant, OpenWait, RecordVote,
+    Admit, Claim, ClaimResult, Command, DeliverSignal, Finish, Grant, OpenWait, PolicyEvaluation, RecordVote,
     Renew, admit,
 };
 use domain::payload::{Fingerprint, INLINE_BYTES_MAX};
@@ -85,7 +85,7 @@ impl Run {
         let claim = Claim {
             owner: worker(),
             departed: Vec::new(),
-            assessment: Some(Assessment { verdict, observed: Some(large()) }),
+            assessment: Some(PolicyEvaluation { verdict, observed: Some(large()) }),
             ..ledger::claim_of(action(key), Ruling::Allow)
         };
         assert_eq!(self.commit(store, claim.clone()).await, ClaimResult::AwaitingApproval);

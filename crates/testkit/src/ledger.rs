@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::command::{
-    Admit, Assessment, Claim, ClaimResult, Command, DeliverSignal, Finish, Grant, RecordVote, admit,
+    Admit, Claim, ClaimResult, Command, DeliverSignal, Finish, Grant, PolicyEvaluation, RecordVote, admit,
 };
 use domain::payload::Fingerprint;
 use domain::plan::{Call, Environment, OnTimeout, Undo, Work};
@@ -145,7 +145,7 @@ pub fn claim_of(action: Action, ruling: Ruling) -> Claim {
         receipt: None,
         abandoned: false,
         departed: Vec::new(),
-        assessment: Some(Assessment { verdict: verdict(ruling), observed: None }),
+        assessment: Some(PolicyEvaluation { verdict: verdict(ruling), observed: None }),
     }
 }
 

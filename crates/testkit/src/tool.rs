@@ -18,7 +18,7 @@ pub fn action(tool: ToolName, ask: ProposalRequest<'_>) -> Action {
         class: EffectClass::ReadOnly,
         reversibility: Reversibility::NoEffect,
         target: "outside".to_owned(),
-        key: if ask.undo { key.undo() } else { key },
+        key: if ask.reverts { key.reverse() } else { key },
         key_retention: None,
         changes: Vec::new(),
         destructive: false,
@@ -63,11 +63,11 @@ impl Tool for SetRecord {
 
     fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
         let (before, after) = (ask.observed.cloned(), ask.fields["to"].clone());
-        let undo = ask.undo;
+        let reverts = ask.reverts;
         let mut action = action(self.name(), ask);
         if let Some(key) = action.fields["key"].as_str() {
             let key: IdempotencyKey = key.parse().unwrap();
-            action.key = if undo { key.undo() } else { key };
+            action.key = if reverts { key.reverse() } else { key };
         }
         Ok(Action {
             class: EffectClass::CompareAndSet,

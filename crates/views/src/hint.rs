@@ -12,21 +12,21 @@ pub const TENANT_DEFAULT: &str = "default";
 
 /// The part of a suggested command before the verb.
 #[derive(Debug, Clone)]
-pub struct Hints {
+pub struct CommandHints {
     prefix: String,
     /// Whether the command names the user with `--by`. Otherwise the credential does.
     by_name: bool,
 }
 
-impl Hints {
-    /// Hints for the store file at `store`.
+impl CommandHints {
+    /// CommandHints for the store file at `store`.
     pub fn new(store: &Path, tenant: &TenantId) -> Self {
         let store = Some(store).filter(|store| *store != Path::new(STORE_DEFAULT));
         let store = store.map(|store| format!("--store {}", quoted(&store.to_string_lossy())));
         Self::for_store(store, tenant)
     }
 
-    /// Hints for the store on AWS.
+    /// CommandHints for the store on AWS.
     pub fn for_aws(tenant: &TenantId) -> Self {
         Self::for_store(Some("--aws".to_owned()), tenant)
     }
@@ -38,22 +38,22 @@ impl Hints {
         Self { prefix: words.collect::<Vec<_>>().join(" "), by_name: true }
     }
 
-    /// Hints for a server; `option` selects it on the command line.
+    /// CommandHints for a server; `option` selects it on the command line.
     pub fn for_server(option: &str) -> Self {
         Self { prefix: format!("countersign {option}"), by_name: false }
     }
 
-    /// A command of [`Hints::plain`] with the prefix of these hints.
+    /// A command of [`CommandHints::plain`] with the prefix of these hints.
     pub fn spelled_out(&self, plain: &str) -> String {
         plain.strip_prefix("countersign ").map_or_else(|| plain.to_owned(), |rest| self.line(rest))
     }
 
-    /// Hints without options for the server and the tenant.
+    /// CommandHints without options for the server and the tenant.
     pub fn plain() -> Self {
         Self { prefix: "countersign".to_owned(), by_name: false }
     }
 
-    /// Hints without options, for a user who opens the store directly and needs no API key.
+    /// CommandHints without options, for a user who opens the store directly and needs no API key.
     pub fn local() -> Self {
         Self { by_name: true, ..Self::plain() }
     }
@@ -88,20 +88,20 @@ mod tests {
     use super::*;
 
     fn line(store: &str, tenant: &str) -> String {
-        Hints::new(Path::new(store), &tenant.parse().unwrap()).line("run list")
+        CommandHints::new(Path::new(store), &tenant.parse().unwrap()).line("run list")
     }
 
     #[test]
     fn hint_omits_default_options() {
         assert_eq!(line(STORE_DEFAULT, "default"), "countersign run list");
         assert_eq!(line("/tmp/a.db", "acme"), "countersign --store /tmp/a.db --tenant acme run list");
-        let aws = Hints::for_aws(&"acme".parse().unwrap());
+        let aws = CommandHints::for_aws(&"acme".parse().unwrap());
         assert_eq!(aws.line("run list"), "countersign --aws --tenant acme run list");
     }
 
     #[test]
     fn plain_hint_gets_the_prefix() {
-        let hints = Hints::for_server("--profile work");
+        let hints = CommandHints::for_server("--profile work");
         assert_eq!(hints.spelled_out("countersign run list"), "countersign --profile work run list");
     }
 

@@ -51,7 +51,7 @@ impl History {
         let mut undoing = false;
         for event in events {
             undoing |= matches!(event.body, EventBody::RollbackStarted { .. });
-            history.steps.entry(event.seq).or_default().take(event, before, event.undo);
+            history.steps.entry(event.seq).or_default().take(event, before, event.rollback);
             before = Some(&event.body);
         }
         history.steps.entry(current.0).or_default().add_current(current.1, undoing);
@@ -146,7 +146,7 @@ impl StepHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::event::{Attempt, ReceiptRef, StepTransition};
+    use domain::event::{Attempt, ReceiptRef, StepStatusChange};
     use domain::payload::Fingerprint;
     use domain::{Cause, Digest, Fence, Initiator, StepStatus, Timestamp, WorkerId};
 
@@ -160,14 +160,14 @@ mod tests {
 
     fn event(by: &str, (seq, to): (StepSeq, StepStatus), body: EventBody) -> Event {
         let id = "a".parse().unwrap();
-        let step = StepTransition { seq, id, from: StepStatus::Running, to };
+        let step = StepStatusChange { seq, id, from: StepStatus::Running, to };
         let by = Initiator::new(Cause::System, by);
         Event {
             n: 0,
             at: Timestamp(0),
             by,
             seq,
-            undo: false,
+            rollback: false,
             run: None,
             step: Some(step),
             read_verdict: None,

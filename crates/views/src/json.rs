@@ -85,7 +85,7 @@ pub struct CostDocument {
     #[schema(value_type = String)]
     pub step: StepId,
     /// Whether this is the cost of the rollback.
-    pub undo: bool,
+    pub rollback: bool,
     /// The cost in millionths of a US dollar.
     pub microusd: u64,
     /// The usage, if a metered service reported it.
@@ -253,7 +253,7 @@ fn costs(snapshot: &RunSnapshot) -> Vec<CostDocument> {
     let named = |cost: StepCharge<'_>| {
         Some(CostDocument {
             step: snapshot.view.plan().step(cost.seq)?.id.clone(),
-            undo: cost.undo,
+            rollback: cost.rollback,
             microusd: cost.microusd,
             usage: cost.usage.cloned().map(|usage| UsageDocument {
                 provider: usage.provider,
@@ -275,7 +275,7 @@ fn steps(snapshot: &RunSnapshot) -> Vec<StepDocument> {
 
 fn step(snapshot: &RunSnapshot, history: &History, seq: StepSeq, planned: &PlannedStep) -> StepDocument {
     let past = history.step(seq);
-    let ended = snapshot.view.steps.iter().find(|record| record.seq == seq && !record.undo);
+    let ended = snapshot.view.steps.iter().find(|record| record.seq == seq && !record.rollback);
     StepDocument {
         seq,
         id: planned.id.clone(),

@@ -25,7 +25,7 @@ use engine::{DispatchState, Engine, EngineError, RunView, TenantHandle};
 use evidence::{BundleComparison, PublicKey};
 use store::Store;
 
-use crate::hint::Hints;
+use crate::hint::CommandHints;
 
 pub use canceled::canceled;
 pub use event::{EventDocument, event_document, event_json, event_line};
@@ -42,7 +42,7 @@ pub use waiting::{NextAction, Waiting, waiting};
 pub struct StepCharge<'a> {
     pub seq: StepSeq,
     /// Whether it is a cost of the rollback of the step.
-    pub undo: bool,
+    pub rollback: bool,
     pub microusd: u64,
     pub usage: Option<&'a ModelUsage>,
 }
@@ -59,11 +59,15 @@ pub struct RunSnapshot {
     /// How an ended run compares with its signed bundle, if the caller compared them.
     pub comparison: Option<BundleComparison>,
     /// Renders the commands that the user can run next.
-    pub hints: Hints,
+    pub hints: CommandHints,
 }
 
 impl RunSnapshot {
-    pub async fn load<S: Store>(engine: &Engine<S>, run: &RunKey, hints: Hints) -> Result<Self, EngineError> {
+    pub async fn load<S: Store>(
+        engine: &Engine<S>,
+        run: &RunKey,
+        hints: CommandHints,
+    ) -> Result<Self, EngineError> {
         let view = engine.operations().inspect(run).await?;
         let open = match waiting::open_intent(&view.record) {
             Some(intent) => engine.store().receipt(&run.tenant, &intent.key).await?,
@@ -79,7 +83,7 @@ impl RunSnapshot {
     pub async fn load_for<S: Store>(
         handle: &TenantHandle<S>,
         run: &RunId,
-        hints: Hints,
+        hints: CommandHints,
     ) -> Result<Self, EngineError> {
         let view = handle.run(run).await?;
         let open = match waiting::open_intent(&view.record) {
@@ -95,7 +99,7 @@ impl RunSnapshot {
     pub async fn load_compared<S: Store>(
         handle: &TenantHandle<S>,
         run: &RunId,
-        hints: Hints,
+        hints: CommandHints,
         key: Option<&PublicKey>,
     ) -> Result<Self, EngineError> {
         let snapshot = Self::load_for(handle, run, hints).await?;
@@ -121,7 +125,7 @@ impl RunSnapshot {
     pub fn charges(&self) -> Vec<StepCharge<'_>> {
         let ended = self.view.steps.iter().map(|step| StepCharge {
             seq: step.seq,
-            undo: step.undo,
+            rollback: step.rollback,
             microusd: step.cost_microusd,
             usage: step.usage.as_ref(),
         });
@@ -129,8 +133,8 @@ impl RunSnapshot {
             let domain::EventBody::AttemptCharged { cost_microusd, usage, .. } = &event.body else {
                 return None;
             };
-            let (seq, undo) = (event.seq, event.undo);
-            Some(StepCharge { seq, undo, microusd: *cost_microusd, usage: usage.as_ref() })
+            let (seq, rollback) = (event.seq, event.rollback);
+            Some(StepCharge { seq, rollback, microusd: *cost_microusd, usage: usage.as_ref() })
         });
         ended.chain(failed).filter(|cost| cost.microusd > 0 || cost.usage.is_some()).collect()
     }

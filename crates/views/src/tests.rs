@@ -60,7 +60,7 @@ impl TestEnv {
     }
 
     async fn snapshot(&self) -> RunSnapshot {
-        let hints = Hints::new(Path::new("countersign.db"), &TenantId::new("default").unwrap());
+        let hints = CommandHints::new(Path::new("countersign.db"), &TenantId::new("default").unwrap());
         RunSnapshot::load(&self.engine, &self.run, hints).await.unwrap()
     }
 

@@ -286,8 +286,12 @@ impl RunSnapshot {
         let undoable = (0..record.at.0).map(StepSeq).any(|seq| {
             record.acted.has(seq) && self.view.plan().step(seq).is_some_and(|step| step.rollback.is_some())
         });
-        let roll_back = (undoable && !record.is_rolling_back())
-            .then(|| self.command("rollback", "rolls back earlier steps, newest first, and ends the run"));
+        let roll_back = (undoable && !record.is_rolling_back()).then(|| {
+            self.command(
+                "rollback",
+                "rolls back earlier steps that declare a rollback, newest first, and ends the run",
+            )
+        });
         [self.command("retry", retry)]
             .into_iter()
             .chain(roll_back)
@@ -302,7 +306,7 @@ fn subject(approval: &Approval) -> String {
         Subject::Action { action, verdict, .. } => {
             let why =
                 verdict.reasons.iter().map(|reason| reason.message.as_str()).collect::<Vec<_>>().join("; ");
-            let what = if approval.undo { "a rollback of" } else { "a change of" };
+            let what = if approval.rollback { "a rollback of" } else { "a change of" };
             format!("waits for approval of {what} {} with {}: {why}.", action.target, action.tool)
         }
     }

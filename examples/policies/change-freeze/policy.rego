@@ -13,9 +13,9 @@ exempt := {"incident-triage", "certificate-renewal"}
 production if input.run.environment == "prod"
 
 # A rollback within a run, or a run that undoes another run.
-undoing if input.step.undo
+rolling_back if input.step.rollback
 
-undoing if input.run.trigger == "undo"
+rolling_back if input.run.trigger == "undo"
 
 deny contains {
 	"rule": "change-freeze",
@@ -23,7 +23,7 @@ deny contains {
 } if {
 	production
 	not read
-	not undoing
+	not rolling_back
 	not input.run.workflow in exempt
 }
 

@@ -3,7 +3,7 @@ package countersign_test
 import data.countersign
 
 deploy := {
-	"step": {"undo": false},
+	"step": {"rollback": false},
 	"run": {"environment": "prod", "workflow": "deploy", "trigger": "cli"},
 }
 
@@ -22,7 +22,7 @@ test_exempt_workflow_needs_approval if {
 }
 
 test_rollback_and_undo_are_not_denied if {
-	not denied with input as changed({"step": {"undo": true}})
+	not denied with input as changed({"step": {"rollback": true}})
 	not denied with input as changed({"run": {"trigger": "undo"}})
 }
 

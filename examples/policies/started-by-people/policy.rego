@@ -38,5 +38,5 @@ deny contains {
 deny contains {"rule": "ten-changes", "message": "the limit is ten changes per run"} if {
 	not read
 	input.caps.writes_done >= 10
-	not input.step.undo
+	not input.step.rollback
 }

@@ -4,7 +4,7 @@ import data.countersign
 
 note := {
 	"action": {"tool": "servicenow.work_note"},
-	"step": {"blast_radius": "low", "undo": false},
+	"step": {"blast_radius": "low", "rollback": false},
 	"run": {"requester": null, "trigger": "servicenow"},
 	"caps": {"writes_done": 0},
 }
@@ -31,7 +31,7 @@ test_requested_run_needs_approval if {
 test_eleventh_change_is_denied_unless_undo if {
 	eleventh := changed({"action": {"tool": "github.label"}, "caps": {"writes_done": 10}})
 	denies == {"ten-changes"} with input as eleventh
-	denies == set() with input as object.union(eleventh, {"step": {"undo": true}})
+	denies == set() with input as object.union(eleventh, {"step": {"rollback": true}})
 }
 
 test_reads_are_allowed if {

@@ -38,7 +38,7 @@ mod tests {
             ("- { tenant: acme, source: jira, scheme: hmac, secret: A }", "jira"),
             ("- { tenant: acme, source: webhook, scheme: none, secret: A }", "none"),
             ("- { tenant: 'a:b', source: webhook, scheme: hmac, secret: A }", "tenant"),
-            ("- { tenant: acme, source: webhook, scheme: hmac, secret: A, colour: red }", "colour"),
+            ("- { tenant: acme, source: webhook, scheme: hmac, secret: A, color: red }", "color"),
             (
                 "- { tenant: a, source: webhook, scheme: hmac, secret: A }\n\
                  - { tenant: a, source: webhook, scheme: hmac, secret: B }",

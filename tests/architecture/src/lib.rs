@@ -5,7 +5,7 @@
 //! - `dependencies`: which crate may use which crate of the workspace, how each is named, and which part of the engine
 //!   may use which
 //! - `libraries`: which external crates may be used, and by which crate
-//! - `licences`: which licences external crates may have
+//! - `licenses`: which licenses external crates may have
 //! - `sources`: which code may read the time and the environment; which constructs are forbidden
 //! - `naming`: public type names are unique, and text names its actors
 //! - `threats`: every listed threat has a test of that name

@@ -181,7 +181,7 @@ impl Browser {
         }
     }
 
-    /// Sets the window size and the colour scheme.
+    /// Sets the window size and the color scheme.
     pub fn set_viewport(&self, viewport: Viewport) {
         let scheme = if viewport.dark { "dark" } else { "light" };
         let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });

@@ -61,7 +61,7 @@ async fn evidence_is_recorded_once<S: Store>(store: Arc<S>) {
     assert_eq!(store.evidence(run.key()).await.unwrap(), None);
     assert_eq!(store.load_with_evidence(run.key()).await.unwrap(), Some((record.clone(), None)));
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
-    let first = Evidence { bundle, name: "run".to_owned(), index: 0, sealed_at: NOON };
+    let first = Evidence { bundle, name: "run".to_owned(), index: 0, recorded_at: NOON };
     let second = Evidence { index: 7, ..first.clone() };
     assert_eq!(store.put_evidence(run.key(), first.clone()).await.unwrap(), Write::Committed);
     assert_eq!(store.put_evidence(run.key(), second).await.unwrap(), Write::Superseded);

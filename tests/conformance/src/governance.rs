@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::approval::PageStatus;
-use domain::command::{Cancel, ClaimResult, Nudge, Pause, Resume, VoteResult};
+use domain::approval::PagerStatus;
+use domain::command::{Cancel, ClaimResult, Pause, RemindApprovers, Resume, VoteResult};
 use domain::{
     Approval, ApprovalStatus, Card, Cause, Digest, DispatchStop, Fleet, Initiator, Job, Millis, QueueName,
     Tenant,
@@ -134,7 +134,7 @@ async fn vote_and_step_change_in_one_commit<S: Store>(store: Arc<S>) {
 async fn vote_on_a_stale_approval_is_superseded<S: Store>(store: Arc<S>) {
     let mut run = run_awaiting_approval(&*store, "request").await;
     let before = run.approval.clone().unwrap();
-    let (reminds, ()) = run.decide_at(before.nudge_at(), Nudge);
+    let (reminds, ()) = run.decide_at(before.next_reminder_at(), RemindApprovers);
     run.record = reminds.record.clone();
     assert_eq!(store.commit(reminds).await.unwrap(), Write::Committed);
 
@@ -230,7 +230,7 @@ async fn stale_write_does_not_replace_a_card<S: Store>(store: Arc<S>) {
     run.commit(&*store, claim("effect", None)).await;
     let id = domain::ApprovalId::derive(run.key(), 0);
     let acme = tenant("acme");
-    let page = PageStatus::Paged;
+    let page = PagerStatus::Paged;
     let first = Card { message: "C1/1".to_owned(), revision: 1, reminders: 0, escalated: false, page };
     let second = Card { revision: 2, ..first.clone() };
     let put =

@@ -93,7 +93,7 @@ async fn step_is_found_by_position_and_undo_flag<S: Store>(store: Arc<S>) {
 async fn steps_are_in_the_order_they_ended<S: Store>(store: Arc<S>) {
     let run = rolled_back(&*store).await;
     let steps = store.steps(run.key()).await.unwrap();
-    let places: Vec<_> = steps.iter().map(|step| (step.seq.0, step.undo)).collect();
+    let places: Vec<_> = steps.iter().map(|step| (step.seq.0, step.rollback)).collect();
     assert_eq!(places, [(0, false), (0, true)]);
     assert!(steps.is_sorted_by_key(|step| step.event));
 }

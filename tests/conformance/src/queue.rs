@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::command::{Cancel, Certainty, Pause, Resume, Retry};
+use domain::command::{Cancel, EffectOutcome, Pause, Resume, Retry};
 use domain::{Approval, Failure, Job, Millis, Outgoing, QueueName, RunId, RunKey, TraceContext};
 use serde_json::json;
 use store::trace::with_context;
@@ -132,7 +132,7 @@ async fn message_of_a_commit_is_delayed<S: Store>(store: Arc<S>) {
     let failed = Retry {
         fence: grant.fence,
         failure: Failure::new("HTTP_STATUS", "HTTP status 503"),
-        certainty: Certainty::DidNotHappen,
+        certainty: EffectOutcome::DidNotHappen,
         retry_after: None,
         receipt: grant.receipt,
     };
@@ -206,7 +206,7 @@ async fn old_handle_does_not_affect_a_new_delivery<S: Store>(store: Arc<S>) {
     let new = receive_one(&*store, LONG).await;
     assert_ne!(old.handle, new.handle);
 
-    // A queue may honour the old handle, or accept it without effect.
+    // A queue may honor the old handle, or accept it without effect.
     store.extend(&old.handle, LONG).await.unwrap();
     store.delete(&old.handle).await.unwrap();
 

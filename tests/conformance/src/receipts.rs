@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::command::{Certainty, Claim, ClaimResult, Command, Finish, Grant, Retry};
+use domain::command::{Claim, ClaimResult, Command, EffectOutcome, Finish, Grant, Retry};
 use domain::receipt::ReceiptState;
 use domain::{Draft, Failure, Payload, Receipt, Refusal};
 use serde_json::json;
@@ -153,7 +153,7 @@ fn did_not_happen(grant: Grant) -> Retry {
     Retry {
         fence: grant.fence,
         failure: Failure::new("HTTP_STATUS", "HTTP status 503"),
-        certainty: Certainty::DidNotHappen,
+        certainty: EffectOutcome::DidNotHappen,
         retry_after: None,
         receipt: grant.receipt,
     }

@@ -186,7 +186,7 @@ fn about(body: &Value) -> String {
 }
 
 fn write_kind(body: &Value) -> WriteKind {
-    // A commit of only the record is not a transaction; it is recognised by the revision that it sets.
+    // A commit of only the record is not a transaction; it is recognized by the revision that it sets.
     let sets_revision = body["UpdateExpression"].as_str().is_some_and(|words| words.contains("rev = :rev"));
     let commits = writes(body).any(|(done, item)| done == "Update" && sort(item) == "run") || sets_revision;
     let ends_step = writes(body).any(|(done, item)| done == "Put" && sort(item) == "step");
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commit_that_ends_a_step_is_recognised() {
+    fn commit_that_ends_a_step_is_recognized() {
         let run = json!({ "Update": { "Key": { "pk": { "S": "a#run#1" }, "sk": { "S": "run" } } } });
         let step = json!({ "Put": { "Item": { "pk": { "S": "a#run#1" }, "sk": { "S": "step#00001#0" } } } });
         let both = json!({ "TransactItems": [run, step] });

@@ -1,4 +1,4 @@
-//! A service that honours idempotency keys and counts requests and effects.
+//! A service that honors idempotency keys and counts requests and effects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

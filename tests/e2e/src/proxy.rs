@@ -111,7 +111,7 @@ impl RecordedRequests {
         }
     }
 
-    /// An operation of DynamoDB. IAM authorises each part of a transaction.
+    /// An operation of DynamoDB. IAM authorizes each part of a transaction.
     fn record_dynamodb(&mut self, operation: &str, request: &Value) {
         let parts = request["TransactItems"].as_array().into_iter().flatten();
         for (part, request) in parts.filter_map(Value::as_object).flatten() {

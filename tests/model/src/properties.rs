@@ -118,10 +118,10 @@ const SITUATIONS: &[NamedPredicate] = &[
     }),
     ("a look-up finds the effect", |_, state| any_look_up(state, |happened| happened > 0)),
     ("a look-up finds nothing", |_, state| any_look_up(state, |happened| happened == 0)),
-    ("a commit with a lost reply is recognised by its op_id", |_, state| {
+    ("a commit with a lost reply is recognized by its op_id", |_, state| {
         state.workers.iter().any(|worker| worker.reply_lost && worker.current)
     }),
-    ("a commit with a lost reply is not recognised", |_, state| {
+    ("a commit with a lost reply is not recognized", |_, state| {
         state.workers.iter().any(|worker| worker.reply_lost && !worker.current)
     }),
     ("a run pauses after its effect happened", |_, state| paused_after(state, |happened| happened > 0)),

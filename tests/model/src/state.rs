@@ -16,7 +16,7 @@ const ATTEMPTS_KEYED: u8 = 3;
 const KEYS: usize = EFFECTS * ATTEMPTS_KEYED as usize;
 /// The `ci` configurations have three workers; one of the `long` ones has four.
 pub(crate) const WORKERS_MAX: usize = 4;
-/// All messages are equal, so more of them add no behaviour.
+/// All messages are equal, so more of them add no behavior.
 const MESSAGES_MAX: u8 = 3;
 /// The current holder's request and two of earlier holders; a fourth waits until one has arrived.
 const REQUESTS_MAX: usize = 3;

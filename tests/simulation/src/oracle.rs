@@ -31,7 +31,7 @@ pub(crate) struct FinalState<'s> {
     pub(crate) verify_evidence: bool,
 }
 
-/// An effect of a step, or of its undo, in the ledger and in the fake service.
+/// An effect of a step, or of its rollback, in the ledger and in the fake service.
 struct EffectAccount<'e> {
     step: &'e PlannedStep,
     record: Option<&'e StepRecord>,
@@ -50,10 +50,10 @@ pub(crate) async fn check(final_state: &FinalState<'_>) -> Vec<String> {
     broken.extend(dead_letters(final_state).await);
     broken.extend(missing_evidence(final_state).await);
     broken.extend(stale_cards(final_state).await);
-    for undo in [false, true] {
+    for rollback in [false, true] {
         for index in 0..final_state.record.steps {
-            if let Some(effect) = effect_account(final_state, &steps, StepSeq(index), undo).await {
-                broken.extend(wrong_effect(final_state, &effect, undo));
+            if let Some(effect) = effect_account(final_state, &steps, StepSeq(index), rollback).await {
+                broken.extend(wrong_effect(final_state, &effect, rollback));
             }
         }
     }
@@ -147,32 +147,32 @@ async fn effect_account<'e>(
     final_state: &'e FinalState<'_>,
     steps: &'e [StepRecord],
     seq: StepSeq,
-    undo: bool,
+    rollback: bool,
 ) -> Option<EffectAccount<'e>> {
     let step = final_state.plan.step(seq)?;
-    let tool = match (undo, &step.work, &step.rollback) {
+    let tool = match (rollback, &step.work, &step.rollback) {
         (false, Work::Call(call), _) | (true, _, Some(domain::plan::Undo::Call(call))) => &call.tool,
         _ => return None,
     };
     let key = IdempotencyKey::for_step(tool, &final_state.record.key.run, &step.id);
-    let key = if undo { key.undo() } else { key };
+    let key = if rollback { key.reverse() } else { key };
     let class = TOOLS.iter().find(|(name, ..)| *name == tool.as_str()).map(|(_, class, _)| *class)?;
     if class == EffectClass::ReadOnly {
         return None;
     }
     Some(EffectAccount {
         step,
-        record: steps.iter().find(|record| record.seq == seq && record.undo == undo),
+        record: steps.iter().find(|record| record.seq == seq && record.rollback == rollback),
         receipt: final_state.store.receipt(&final_state.record.key.tenant, &key).await.ok().flatten(),
         happened: final_state.effects.get(&key).copied().unwrap_or(0),
         key,
     })
 }
 
-fn wrong_effect(final_state: &FinalState<'_>, effect: &EffectAccount<'_>, undo: bool) -> Vec<String> {
+fn wrong_effect(final_state: &FinalState<'_>, effect: &EffectAccount<'_>, rollback: bool) -> Vec<String> {
     let mut broken = Vec::new();
     let EffectAccount { step, record, receipt, happened, key } = effect;
-    let name = format!("{}{}", step.id, if undo { " (undo)" } else { "" });
+    let name = format!("{}{}", step.id, if rollback { " (rollback)" } else { "" });
     // Only a person who resumes an opaque step after seeing the evidence may cause a second effect.
     let allowed =
         if final_state.flow.script == Script::RetryWhenPaused { 1 + final_state.record.resumes } else { 1 };
@@ -182,7 +182,7 @@ fn wrong_effect(final_state: &FinalState<'_>, effect: &EffectAccount<'_>, undo: 
     let done = matches!(receipt.as_ref().map(|r| &r.state), Some(ReceiptState::Done { .. }));
     let open = matches!(receipt.as_ref().map(|r| &r.state), Some(ReceiptState::Intent));
     let ended = record.is_some_and(|record| {
-        record.status == if undo { StepStatus::RolledBack } else { StepStatus::Succeeded }
+        record.status == if rollback { StepStatus::RolledBack } else { StepStatus::Succeeded }
     });
     if done && *happened == 0 {
         broken.push(format!("{name} has a receipt for an effect that never happened"));
@@ -204,7 +204,7 @@ fn wrong_effect(final_state: &FinalState<'_>, effect: &EffectAccount<'_>, undo: 
     }
     // A run that is canceled during an action rolls the effect back if the workflow has a rollback for it.
     let stopped =
-        final_state.record.status == RunStatus::Canceled && !undo && done && step.rollback.is_some();
+        final_state.record.status == RunStatus::Canceled && !rollback && done && step.rollback.is_some();
     if stopped && final_state.record.rollback.is_none() {
         broken.push(format!("the run was canceled but the effect of {name} was not rolled back"));
     }

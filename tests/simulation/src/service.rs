@@ -1,4 +1,4 @@
-//! The fake external service: one behaviour for each effect class, with a counter for each effect.
+//! The fake external service: one behavior for each effect class, with a counter for each effect.
 //!
 //! A request arrives even if its sender has crashed, and may arrive after another worker has taken over the
 //! step. Only the guarantee of the effect class (a key, a precondition, a look-up, or none) prevents a
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{LookUpResult, Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
-use domain::approval::PageStatus;
-use domain::command::Certainty;
+use domain::approval::PagerStatus;
+use domain::command::EffectOutcome;
 use domain::{
     Action, Approval, ApprovalId, ApprovalStatus, Card, EffectClass, Failure, Fence, FieldChange,
     IdempotencyKey, Millis, Reversibility, ToolName,
@@ -203,7 +203,7 @@ impl Tool for SimTool {
                 Reversibility::NoEffect
             },
             target: format!("fake service, {}", request.step),
-            key: if request.undo { key.undo() } else { key },
+            key: if request.reverts { key.reverse() } else { key },
             key_retention: None,
             changes: changes.into_iter().collect(),
             destructive: false,
@@ -307,14 +307,14 @@ impl ApprovalNotifier for FakeNotifier {
         self.node.end_call(pending).await.map_err(lost)?;
         let Approval { revision, reminders, .. } = *approval;
         let escalated = approval.escalated_at.is_some();
-        Ok(Card { message: "wall".to_owned(), revision, reminders, escalated, page: PageStatus::default() })
+        Ok(Card { message: "wall".to_owned(), revision, reminders, escalated, page: PagerStatus::default() })
     }
 }
 
 fn unavailable() -> ToolOutcome {
     ToolOutcome::Retryable {
         failure: Failure::new("UNAVAILABLE", "not now"),
-        certainty: Certainty::DidNotHappen,
+        certainty: EffectOutcome::DidNotHappen,
         retry_after: Some(Millis::secs(1)),
     }
 }
@@ -322,7 +322,7 @@ fn unavailable() -> ToolOutcome {
 fn no_reply() -> ToolOutcome {
     ToolOutcome::Retryable {
         failure: Failure::new("NO_REPLY", "the reply was lost"),
-        certainty: Certainty::MayHaveHappened,
+        certainty: EffectOutcome::MayHaveHappened,
         retry_after: None,
     }
 }

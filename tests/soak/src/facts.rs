@@ -79,7 +79,7 @@ pub(crate) struct BundleFacts {
 #[derive(Debug, Clone)]
 pub(crate) struct IntentFacts {
     pub(crate) step: StepId,
-    pub(crate) undo: bool,
+    pub(crate) rollback: bool,
     pub(crate) denied: bool,
     /// The number of approvers that the verdict requires.
     pub(crate) people: usize,
@@ -120,7 +120,7 @@ pub(crate) async fn read_runs<S: Store>(
     stream::iter(facts).buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await.into_iter().collect()
 }
 
-/// Reads a run again if the store does not answer.
+/// Reads a run again if the store does not respond.
 async fn read_with_retries<S: Store>(
     store: &S,
     listed: RunRecord,
@@ -223,7 +223,7 @@ fn intents(verified: &Verified) -> Vec<IntentFacts> {
         };
         Some(IntentFacts {
             step,
-            undo: event.undo,
+            rollback: event.rollback,
             denied: verdict.ruling == Ruling::Deny,
             people,
             approval: approval.clone(),

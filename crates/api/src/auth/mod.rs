@@ -18,7 +18,7 @@ use domain::{Cause, Channel, Initiator, KeyId, PersonId, Role, Roles, Tenant, Te
 use engine::{Engine, TenantHandle};
 use store::Store;
 use url::form_urlencoded;
-use views::hint::Hints;
+use views::hint::CommandHints;
 
 use crate::problem::ApiError;
 use session::{Session, SessionOrigin, Sessions};
@@ -51,8 +51,8 @@ impl Caller {
         Channel::Api { credential: self.credential.clone() }
     }
 
-    pub(crate) fn hints(&self) -> Hints {
-        if self.is_local() { Hints::local() } else { Hints::plain() }
+    pub(crate) fn hints(&self) -> CommandHints {
+        if self.is_local() { CommandHints::local() } else { CommandHints::plain() }
     }
 
     pub(crate) fn trigger_kind(&self) -> &'static str {

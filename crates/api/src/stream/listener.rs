@@ -56,7 +56,7 @@ impl End {
     pub(super) fn close(self) -> Option<(u16, &'static str)> {
         match self {
             Self::Left => None,
-            Self::Closing => Some((1001, "the server shuts down; reconnect with last_event_id")),
+            Self::Closing => Some((1001, "the server is shutting down; reconnect with last_event_id")),
             Self::Spoke => Some((1003, "the stream accepts no messages")),
             Self::Unauthenticated => Some((1008, "the credential is no longer valid")),
             Self::Slow => Some((1013, "too slow; reconnect with last_event_id")),

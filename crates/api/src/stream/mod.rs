@@ -144,7 +144,7 @@ impl Inner {
             return Err(ApiError::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "UNAVAILABLE",
-                "the server shuts down",
+                "the server is shutting down",
             )
             .remedy("reconnect with `last_event_id`"));
         }

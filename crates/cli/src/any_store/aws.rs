@@ -21,18 +21,18 @@ pub(super) type AccountStore = AwsStore<SqsQueue, S3Blobs>;
 
 /// An AWS account or an emulator of one.
 #[derive(Clone)]
-pub(crate) struct Account {
+pub(crate) struct AwsAccount {
     store: AccountStore,
     table: String,
 }
 
-impl fmt::Debug for Account {
+impl fmt::Debug for AwsAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Account").field("table", &self.table).finish_non_exhaustive()
+        f.debug_struct("AwsAccount").field("table", &self.table).finish_non_exhaustive()
     }
 }
 
-impl Account {
+impl AwsAccount {
     /// Opens the account that the environment names. On an emulator, creates the missing resources.
     pub(crate) async fn open(variable: Variable) -> Result<Self, CliError> {
         if let Some(aws) = variable(EMULATOR) {

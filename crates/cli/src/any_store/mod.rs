@@ -7,7 +7,7 @@ mod aws;
 
 use store::SqliteStore;
 
-pub(crate) use aws::Account;
+pub(crate) use aws::AwsAccount;
 
 pub(crate) enum AnyStore {
     File(SqliteStore),
@@ -36,9 +36,9 @@ mod aws {
 
     /// An account that cannot be opened.
     #[derive(Debug, Clone)]
-    pub(crate) enum Account {}
+    pub(crate) enum AwsAccount {}
 
-    impl Account {
+    impl AwsAccount {
         pub(crate) async fn open(_: Variable) -> Result<Self, CliError> {
             let text = "this binary was built without AWS support; run `cargo install --path crates/cli --features \
                         aws`";

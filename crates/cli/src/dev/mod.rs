@@ -39,7 +39,7 @@ use crate::input::read_workflow;
 use crate::process::{ExitStatus, ShutdownSignal};
 use crate::telemetry::{Metrics, start_logging};
 use crate::{keys, random};
-use views::hint::{Hints, quoted};
+use views::hint::{CommandHints, quoted};
 
 use api_keys::Keys;
 use env::{DevEnv, Ports, credential, listen, sample_tenant};
@@ -240,7 +240,7 @@ async fn apply_sample<S: Store>(engine: &Engine<S>, context: &Context, file: &Pa
     Ok(())
 }
 
-fn apply_command(hints: &Hints, file: &Path) -> String {
+fn apply_command(hints: &CommandHints, file: &Path) -> String {
     hints.line(&format!("workflow apply {}", quoted(&file.to_string_lossy())))
 }
 

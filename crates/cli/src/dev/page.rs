@@ -20,7 +20,7 @@ use maud::{DOCTYPE, Markup, html};
 use store::{PageQuery, RunQuery, Store, StoreError};
 
 use crate::context::Context;
-use views::hint::Hints;
+use views::hint::CommandHints;
 use views::time::relative;
 
 /// One or two screens.
@@ -36,7 +36,7 @@ const POLICY: &str =
 #[derive(Clone)]
 pub(super) struct Page {
     pub(super) context: Context,
-    pub(super) hints: Hints,
+    pub(super) hints: CommandHints,
     pub(super) store: String,
     pub(super) slack: String,
     pub(super) servicenow: String,

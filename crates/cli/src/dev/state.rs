@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use fakes::servicenow::INCIDENT;
 use serde_json::json;
-use views::hint::{Hints, quoted};
+use views::hint::{CommandHints, quoted};
 
 use super::api_keys::Keys;
 use crate::context::Context;
@@ -26,10 +26,10 @@ impl DevState {
     }
 
     /// Renders commands that reach the store, or the server at `url`.
-    pub(super) fn hints(&self, context: &Context, url: &str) -> Hints {
+    pub(super) fn hints(&self, context: &Context, url: &str) -> CommandHints {
         match self {
             Self::File(_) => context.hints(),
-            Self::Table(_) => Hints::for_server(&format!("--server {url}")),
+            Self::Table(_) => CommandHints::for_server(&format!("--server {url}")),
         }
     }
 
@@ -42,7 +42,7 @@ impl DevState {
     }
 
     /// The first command to try: it starts a run of the workflow `name` in the file `sample`.
-    pub(super) fn first_command(&self, hints: &Hints, sample: &Path, name: &str) -> String {
+    pub(super) fn first_command(&self, hints: &CommandHints, sample: &Path, name: &str) -> String {
         let input = quoted(&json!({ "incident": INCIDENT }).to_string());
         let file = quoted(&sample.to_string_lossy());
         match self {

@@ -10,7 +10,7 @@ use crate::context::{Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
 use crate::process::ExitStatus;
 use crate::progress::StatusLine;
-use views::hint::Hints;
+use views::hint::CommandHints;
 
 use super::dispatch::{command_for, runs_text, scope_text, session_scope};
 
@@ -67,7 +67,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
 async fn back_out_tenant(
     args: &Args,
     context: &Context,
-) -> Result<(DispatchScope, Hints, BackedOut), CliError> {
+) -> Result<(DispatchScope, CommandHints, BackedOut), CliError> {
     let session = context.connect()?;
     let request = BackOutRequest { reason: args.reason.clone(), dry_run: !args.yes };
     let mut status_line = StatusLine::new(context);
@@ -109,7 +109,7 @@ fn progress(result: &BackedOut) -> String {
     }
 }
 
-fn render(result: &BackedOut, hints: &Hints) -> String {
+fn render(result: &BackedOut, hints: &CommandHints) -> String {
     let mut lines = vec![format!("{} ended", runs_text(result.canceled))];
     if result.canceling > 0 {
         lines.push(format!(

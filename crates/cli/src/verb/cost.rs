@@ -66,7 +66,7 @@ fn steps_text(run: &Run) -> String {
         return format!("run {} has no costs", run.run);
     }
     let row = |cost: &Cost| {
-        let back = if cost.undo { " (rollback)" } else { "" };
+        let back = if cost.rollback { " (rollback)" } else { "" };
         [format!("{}{back}", cost.step), money(cost.microusd), usage_text(cost)]
     };
     let all = ["total".to_owned(), money(run.cost_microusd), String::new()];

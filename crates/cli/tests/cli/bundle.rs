@@ -181,7 +181,7 @@ fn bundle_show_lists_steps_approvals_and_undo() {
         .prints("bob approved at ")
         .prints(": fine")
         .prints(&format!("`run undo {run}`, as the workflow defines"))
-        .prints("impossible: a POST without a `rollback` in the workflow cannot be taken back");
+        .prints("impossible: a POST without a `rollback` in the workflow cannot be undone");
     assert!(!shown.out.contains("secret-value"), "a bundle contains no values: {shown:?}");
     let page = std::fs::read_to_string(env.path("page.html")).unwrap();
     assert!(page.contains(&run) && page.starts_with("<!DOCTYPE html>"));

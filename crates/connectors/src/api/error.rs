@@ -3,7 +3,7 @@
 //! [`ApiError::Terminal`] guarantees that nothing changed in the external system, so it is used only where the
 //! protocol guarantees that.
 
-use domain::command::Certainty::{self, DidNotHappen, MayHaveHappened};
+use domain::command::EffectOutcome::{self, DidNotHappen, MayHaveHappened};
 use domain::{Charge, Failure, Millis};
 
 use crate::http::outcome::{NO_REPLY, STATUS, UNREACHABLE};
@@ -22,7 +22,7 @@ pub(crate) const REPLY_INVALID: &str = "REPLY_INVALID";
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ApiError {
     /// Another attempt may succeed.
-    Retryable { failure: Failure, certainty: Certainty, retry_after: Option<Millis> },
+    Retryable { failure: Failure, certainty: EffectOutcome, retry_after: Option<Millis> },
     /// No attempt can succeed, and nothing changed.
     Terminal(Failure),
 }
@@ -43,7 +43,7 @@ impl ApiError {
         let failure = |code: &str, what: &str| {
             Failure::new(code, format!("{endpoint} answered {}{what}{}", reply.status, reply.excerpt()))
         };
-        let retryable = |failure: Failure, certainty: Certainty| Self::Retryable {
+        let retryable = |failure: Failure, certainty: EffectOutcome| Self::Retryable {
             failure,
             certainty,
             retry_after: retry_after(reply),
@@ -112,7 +112,7 @@ impl From<ApiError> for Observed {
     }
 }
 
-fn certainty(is_write: bool) -> Certainty {
+fn certainty(is_write: bool) -> EffectOutcome {
     if is_write { MayHaveHappened } else { DidNotHappen }
 }
 

@@ -138,7 +138,7 @@ impl Tool for Comment {
             (marked_post::digest(&draft.text, request.run, request.step), &draft.issue);
         let key = IdempotencyKey::new(&format!("gh:{repo}:comment:{}:{number}:{hash}", self.0.host()));
         let key = key.map_err(|error| invalid(error.to_string()))?;
-        let key = if request.undo { key.undo() } else { key };
+        let key = if request.reverts { key.reverse() } else { key };
         let text = format!("{}\n\n{}", draft.text, mark(&key));
         Ok(Action {
             tool: self.name(),

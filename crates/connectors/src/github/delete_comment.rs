@@ -138,7 +138,7 @@ impl Tool for DeleteComment {
                 Reversibility::Irreversible(IRREVERSIBLE.to_owned())
             },
             target: format!("{}/{repo}/issues/comments/{id}", self.0.host()),
-            key: if request.undo { key.undo() } else { key },
+            key: if request.reverts { key.reverse() } else { key },
             key_retention: None,
             changes: if is_gone { Vec::new() } else { vec![change] },
             destructive: !is_gone,

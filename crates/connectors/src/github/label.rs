@@ -104,7 +104,7 @@ impl Labels {
         let verb = if self.kind == Kind::Add { "label" } else { "unlabel" };
         let key = IdempotencyKey::new(&format!("gh:{repo}:{verb}:{host}:{number}:{hash}"));
         let key = key.map_err(|error| invalid(error.to_string()))?;
-        Ok(if request.undo { key.undo() } else { key })
+        Ok(if request.reverts { key.reverse() } else { key })
     }
 
     /// The labels that the call changes. Without observed state, all of them.

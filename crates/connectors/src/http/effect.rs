@@ -45,7 +45,7 @@ impl DeclaredEffect {
         if has_rollback || request.method.is_idempotent() {
             return Reversibility::Compensable;
         }
-        let why = format!("a {} without a `rollback` in the workflow cannot be taken back", request.method);
+        let why = format!("a {} without a `rollback` in the workflow cannot be undone", request.method);
         Reversibility::Irreversible(why)
     }
 }

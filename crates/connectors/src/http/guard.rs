@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn alternative_address_spellings_are_recognised() {
+    async fn alternative_address_spellings_are_recognized() {
         let guard = guard(&[], &[]);
         let spellings =
             ["0x7f.1", "2130706433", "0177.0.0.1", "127.1", "127%2e0%2e0%2e1", "\u{ff11}27.0.0.1"];

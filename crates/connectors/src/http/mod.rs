@@ -142,12 +142,12 @@ impl Tool for HttpRequest {
             .map_err(|refused| Failure::new(outcome::BLOCKED, refused.to_string()))?;
         let effect = DeclaredEffect::take(&mut fields, &request)?;
         // The rollback of a step has no rollback of its own.
-        let reversibility = effect.reversibility(&request, proposal.has_rollback && !proposal.undo);
+        let reversibility = effect.reversibility(&request, proposal.has_rollback && !proposal.reverts);
         let for_step = || IdempotencyKey::for_step(&self.name(), &proposal.run.run, proposal.step);
         let key = request.effect_key().unwrap_or_else(for_step);
         // A rollback with the key of its step would look as if it were already done, here and at the endpoint.
-        let key = if proposal.undo { key.undo() } else { key };
-        if proposal.undo {
+        let key = if proposal.reverts { key.reverse() } else { key };
+        if proposal.reverts {
             request.idempotency_key = None;
         }
         Ok(Action {
@@ -177,13 +177,13 @@ mod tests {
     use domain::{Millis, Reversibility, RunId, RunKey, StepId, TenantId};
     use serde_json::json;
 
-    fn propose(with: Value, undo: bool) -> Result<Action, Failure> {
+    fn propose(with: Value, reverts: bool) -> Result<Action, Failure> {
         let run = RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new("run-1").unwrap() };
         let tool = HttpRequest::new(HostAllowList::default());
         tool.propose(ProposalRequest {
             run: &run,
             step: &StepId::new("order").unwrap(),
-            undo,
+            reverts,
             has_rollback: false,
             fields: with,
             observed: None,
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn author_cannot_choose_a_key_of_the_runtime() {
         let own = propose(order(("timeout", json!("5s"))), false).unwrap().key;
-        for taken in [own.clone(), own.undo()] {
+        for taken in [own.clone(), own.reverse()] {
             let action = propose(order(("idempotency_key", json!(taken.as_str()))), false).unwrap();
             assert_ne!(action.key, taken);
             assert!(action.key.as_str().starts_with("http.key:"), "{:?}", action.key);
@@ -258,7 +258,7 @@ mod tests {
     fn undo_has_its_own_key() {
         for with in [order(("timeout", json!("5s"))), order(("idempotency_key", json!("order-4711")))] {
             let done = propose(with.clone(), false).unwrap();
-            assert_eq!(propose(with, true).unwrap().key, done.key.undo());
+            assert_eq!(propose(with, true).unwrap().key, done.key.reverse());
         }
     }
 

@@ -4,7 +4,7 @@
 //! the protocol guarantees that. Everything else may have happened. For a request without an effect only the question
 //! whether to retry is left.
 
-use domain::command::Certainty::{self, DidNotHappen, MayHaveHappened};
+use domain::command::EffectOutcome::{self, DidNotHappen, MayHaveHappened};
 use domain::{EffectClass, Failure};
 
 use crate::tool::ToolOutcome;
@@ -90,13 +90,18 @@ fn classify_success(reply: &Reply, class: EffectClass, endpoint: &str) -> ToolOu
     }
 }
 
-fn retryable(class: EffectClass, certainty: Certainty, failure: Failure) -> ToolOutcome {
+fn retryable(class: EffectClass, certainty: EffectOutcome, failure: Failure) -> ToolOutcome {
     let certainty = if class.has_effect() { certainty } else { DidNotHappen };
     ToolOutcome::Retryable { failure, certainty, retry_after: None }
 }
 
 /// A retry after the delay that the external system asks for.
-fn retryable_after(reply: &Reply, class: EffectClass, certainty: Certainty, failure: Failure) -> ToolOutcome {
+fn retryable_after(
+    reply: &Reply,
+    class: EffectClass,
+    certainty: EffectOutcome,
+    failure: Failure,
+) -> ToolOutcome {
     match retryable(class, certainty, failure) {
         ToolOutcome::Retryable { failure, certainty, .. } => {
             ToolOutcome::Retryable { failure, certainty, retry_after: retry_after(reply) }

@@ -107,7 +107,7 @@ impl Request {
         matches!(self.method, Method::GET | Method::HEAD)
     }
 
-    /// JSON is serialised canonically, because an endpoint may compare the bodies of requests with the same key.
+    /// JSON is serialized canonically, because an endpoint may compare the bodies of requests with the same key.
     pub(super) fn body_bytes(&self) -> Option<Vec<u8>> {
         match self.body.as_ref()? {
             Value::String(text) if !self.is_json() => Some(text.clone().into_bytes()),

@@ -147,7 +147,7 @@ impl Tool for Converse {
             class: EffectClass::ReadOnly,
             reversibility: Reversibility::NoEffect,
             target: format!("{}/{}", provider.api.host(), prompt.model),
-            key: if request.undo { key.undo() } else { key },
+            key: if request.reverts { key.reverse() } else { key },
             key_retention: None,
             changes: Vec::new(),
             destructive: false,

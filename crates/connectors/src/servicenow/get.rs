@@ -56,7 +56,7 @@ impl Tool for Get {
             class: EffectClass::ReadOnly,
             reversibility: Reversibility::NoEffect,
             target: record.target(&self.0),
-            key: if request.undo { key.undo() } else { key },
+            key: if request.reverts { key.reverse() } else { key },
             key_retention: None,
             changes: Vec::new(),
             destructive: false,

@@ -19,7 +19,7 @@
 //!
 //! **A stock instance ignores that parameter on a PATCH.** There, a change by another user during the one round trip
 //! between read and write is overwritten, in the named fields only. An instance with a business rule or a scripted
-//! API that honours the condition (as the fake does) closes this window. A retry is safe on both: a second write sets
+//! API that honors the condition (as the fake does) closes this window. A retry is safe on both: a second write sets
 //! the same values.
 //!
 //! After an attempt without a reply, the count may have increased because of this write or another user's. If every

@@ -55,7 +55,7 @@ impl WorkNote {
         let Record { table, sys_id } = &note.record;
         let text = format!("sn:{table}:note:{}:{sys_id}:{hash}", self.0.host());
         let key = IdempotencyKey::new(&text).map_err(|error| invalid(error.to_string()))?;
-        Ok(if request.undo { key.undo() } else { key })
+        Ok(if request.reverts { key.reverse() } else { key })
     }
 }
 

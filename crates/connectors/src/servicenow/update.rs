@@ -349,7 +349,7 @@ impl Tool for Change {
             class: EffectClass::CompareAndSet,
             reversibility: if changes.is_empty() { Reversibility::NoEffect } else { Reversibility::Inverse },
             target: desired.record.target(&self.api),
-            key: if request.undo { key.undo() } else { key },
+            key: if request.reverts { key.reverse() } else { key },
             key_retention: None,
             changes,
             destructive: false,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use connectors::{Tool, ToolOutcome, Transform};
-use domain::command::Certainty::{DidNotHappen, MayHaveHappened};
+use domain::command::EffectOutcome::{DidNotHappen, MayHaveHappened};
 use domain::{Action, EffectClass};
 use serde_json::{Value, json};
 use testkit::{HttpStub, StubReply, StubRequest};

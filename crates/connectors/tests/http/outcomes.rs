@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use connectors::ToolOutcome;
-use domain::command::Certainty::{self, DidNotHappen, MayHaveHappened};
+use domain::command::EffectOutcome::{self, DidNotHappen, MayHaveHappened};
 use domain::{Action, Failure, Millis, TraceContext};
 use serde_json::{Value, json};
 use testkit::{HttpStub, StubEnding, StubReply};
@@ -234,7 +234,7 @@ async fn retry_after_is_returned() {
     assert_eq!(retry_after_of(call(&dated, "opaque").await).1, None);
 }
 
-fn retry_after_of(outcome: ToolOutcome) -> (Certainty, Option<Millis>) {
+fn retry_after_of(outcome: ToolOutcome) -> (EffectOutcome, Option<Millis>) {
     match outcome {
         ToolOutcome::Retryable { certainty, retry_after, .. } => (certainty, retry_after),
         other => panic!("{other:?}"),

@@ -18,7 +18,7 @@ pub(crate) fn propose(tool: &dyn Tool, with: Value) -> Result<Action, Failure> {
     tool.propose(ProposalRequest {
         run: &run(),
         step: &step(),
-        undo: false,
+        reverts: false,
         has_rollback: false,
         fields: with,
         observed: None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use connectors::{LookUpResult, Observed, ProposalRequest, Tool, ToolCall, ToolOutcome};
-use domain::command::Certainty::MayHaveHappened;
+use domain::command::EffectOutcome::MayHaveHappened;
 use domain::{Action, EffectClass, Failure, Fence, Millis, RunId, RunKey, StepId, TenantId};
 use serde_json::Value;
 
@@ -27,13 +27,13 @@ pub(crate) async fn propose_in(
     run: &RunKey,
     tool: &dyn Tool,
     with: &Value,
-    undo: bool,
+    reverts: bool,
 ) -> Result<Action, Failure> {
     let step = step();
     let request = |observed| ProposalRequest {
         run,
         step: &step,
-        undo,
+        reverts,
         has_rollback: true,
         fields: with.clone(),
         observed,

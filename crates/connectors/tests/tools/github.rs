@@ -166,7 +166,7 @@ async fn unobserved_action_is_never_performed() {
             .propose(ProposalRequest {
                 run: &run,
                 step: &step,
-                undo: false,
+                reverts: false,
                 has_rollback: false,
                 fields,
                 observed: None,

@@ -40,7 +40,7 @@ fn error_names_the_missing_setting() {
         let ask = connectors::ProposalRequest {
             run: &run,
             step: &step,
-            undo: false,
+            reverts: false,
             has_rollback: false,
             fields: json!({}),
             observed: None,

@@ -171,7 +171,7 @@ async fn unobserved_update_is_never_performed() {
         .propose(ProposalRequest {
             run: &run,
             step: &step,
-            undo: false,
+            reverts: false,
             has_rollback: false,
             fields,
             observed: None,
@@ -303,8 +303,14 @@ async fn rate_limited_observe_returns_retry_after() {
     let (instance, tools) = instance().await;
     instance.faults().on_read(FakeFault::RateLimited { retry_after: "30".to_owned() });
     let (run, step, fields) = (run("run-1"), step(), update(&json!({"state": "2"})));
-    let request =
-        ProposalRequest { run: &run, step: &step, undo: false, has_rollback: false, fields, observed: None };
+    let request = ProposalRequest {
+        run: &run,
+        step: &step,
+        reverts: false,
+        has_rollback: false,
+        fields,
+        observed: None,
+    };
     match tool(&tools, "servicenow.update").observe(&request).await {
         Observed::Retryable { retry_after, .. } => assert_eq!(retry_after, Some(Millis::secs(30))),
         other => panic!("{other:?}"),

@@ -79,9 +79,9 @@ fn subject(approval: &Approval) -> String {
         Subject::Question { message } => message.clone(),
         Subject::Action { action, .. } => {
             let changed: Vec<&str> = action.changes.iter().map(|change| change.field.as_str()).collect();
-            let undo = if approval.undo { "Roll back: " } else { "" };
+            let prefix = if approval.rollback { "Roll back: " } else { "" };
             let fields = if changed.is_empty() { String::new() } else { format!(": {}", changed.join(", ")) };
-            format!("{undo}{} on {}{fields}", action.tool, action.target)
+            format!("{prefix}{} on {}{fields}", action.tool, action.target)
         }
     }
 }

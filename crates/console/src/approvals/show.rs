@@ -80,7 +80,7 @@ fn reply<S>(user: &SessionUser<S>, approval: &Approval, form: &DecisionForm) -> 
         return Err(ApiError::bad_request("a rejection needs a reason"));
     }
     if approve && form.sure != "yes" && card::warning(approval).is_some() {
-        return Err(ApiError::bad_request("this action is hard to undo: tick the box to confirm it"));
+        return Err(ApiError::bad_request("this action is hard to undo: select the checkbox to confirm"));
     }
     let through = user.caller.channel();
     Ok(VoteInput { approval: approval.id.clone(), subject: Some(subject), approve, reason, through })

@@ -57,7 +57,9 @@ impl RunAction {
                 "The step is attempted again. If its effect already happened, it happens twice."
             }
             Self::Resume => "The run continues with the current step.",
-            Self::RollBack => "Completed steps are rolled back, newest first, and the run ends.",
+            Self::RollBack => {
+                "Completed steps that declare a rollback are rolled back, newest first. Then the run ends."
+            }
         }
     }
 

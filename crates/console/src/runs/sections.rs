@@ -133,7 +133,7 @@ pub(super) fn receipts(receipts: &[Receipt], run: &RunId) -> Markup {
                 th scope="col" { "Outcome" } th scope="col" { "Idempotency key" } th scope="col" { "Action" }
             } }
             tbody { @for receipt in receipts { tr {
-                td data-label="Step" { (receipt.step) @if receipt.undo { " (rollback)" } }
+                td data-label="Step" { (receipt.step) @if receipt.rollback { " (rollback)" } }
                 td data-label="Tool" { code { (receipt.tool) } }
                 td.long data-label="Target" { (InlineText(&receipt.target)) }
                 td.long data-label="Outcome" { (outcome(receipt, run)) }
@@ -148,7 +148,7 @@ pub(super) fn receipts(receipts: &[Receipt], run: &RunId) -> Markup {
 fn outcome(receipt: &Receipt, run: &RunId) -> Markup {
     html! {
         @match &receipt.state {
-            ReceiptState::Intent => "intended; no outcome recorded",
+            ReceiptState::Intent => "started; no outcome recorded",
             ReceiptState::Done { .. } => "done",
             ReceiptState::Failed { failure, .. } => { "failed: " code { (failure.code) } " " (InlineText(&failure.message)) }
         }
@@ -163,7 +163,7 @@ pub(super) fn costs(snapshot: &RunSnapshot) -> Markup {
         table.cards {
             thead { tr { th scope="col" { "Step" } th scope="col" { "Cost" } th scope="col" { "Usage" } } }
             tbody { @for record in &paid { tr {
-                td data-label="Step" { @if let Some(step) = plan.step(record.seq) { (step.id) } @if record.undo { " (rollback)" } }
+                td data-label="Step" { @if let Some(step) = plan.step(record.seq) { (step.id) } @if record.rollback { " (rollback)" } }
                 td.number data-label="Cost" { (money(record.microusd)) }
                 td data-label="Usage" { @if let Some(usage) = record.usage { (usage_markup(usage)) } }
             } } }

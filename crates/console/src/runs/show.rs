@@ -9,7 +9,7 @@ use domain::{Event, EventBody, IdempotencyKey, Receipt, RunId};
 use engine::EngineError;
 use maud::{Markup, html};
 use store::Store;
-use views::hint::Hints;
+use views::hint::CommandHints;
 use views::time::{duration, timestamp};
 use views::{RunSnapshot, canceled, waiting};
 
@@ -39,7 +39,7 @@ pub(super) async fn render<S: Store>(
     refused: Option<ApiError>,
 ) -> Result<Response, PageError> {
     let snapshot =
-        RunSnapshot::load_compared(&user.handle, run, Hints::plain(), console.key.as_ref()).await?;
+        RunSnapshot::load_compared(&user.handle, run, CommandHints::plain(), console.key.as_ref()).await?;
     let receipts = receipts(&user, &snapshot).await?;
     let record = &snapshot.view.record;
     let live = html! {

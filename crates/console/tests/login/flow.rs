@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::browser::Browser;
 use crate::env::TestEnv;
-use crate::issuer::{Behaviour, Kind};
+use crate::issuer::{Behavior, Kind};
 
 const SESSION: &str = "countersign";
 
@@ -14,7 +14,7 @@ const SESSION: &str = "countersign";
 async fn oidc_login_returns_to_the_requested_page() {
     let env = TestEnv::new().await;
     for kind in [Kind::Rs256, Kind::Es256] {
-        env.issuer.behave(Behaviour { kind, ..Behaviour::default() });
+        env.issuer.behave(Behavior { kind, ..Behavior::default() });
         let browser = Browser::new();
         let login = browser.go(env.at("/approvals?a=b")).await;
         assert_eq!(login.url.path(), "/login");
@@ -77,7 +77,7 @@ async fn session_ends_when_its_token_expires() {
 #[tokio::test]
 async fn session_can_only_read_on_the_api() {
     let env = TestEnv::new().await;
-    env.issuer.behave(Behaviour { instead: json!({ "roles": "admin" }), ..Behaviour::default() });
+    env.issuer.behave(Behavior { instead: json!({ "roles": "admin" }), ..Behavior::default() });
     let browser = Browser::new();
     browser.go(env.at("/login/oidc")).await;
     let me = browser.get(env.at("/api/v1/me")).await;

@@ -41,7 +41,7 @@ pub(crate) enum Kind {
 
 /// How the issuer responds.
 #[derive(Clone)]
-pub(crate) struct Behaviour {
+pub(crate) struct Behavior {
     pub(crate) kind: Kind,
     /// Claims that replace the default ones.
     pub(crate) instead: Value,
@@ -49,7 +49,7 @@ pub(crate) struct Behaviour {
     pub(crate) error: Option<(String, String)>,
 }
 
-impl Default for Behaviour {
+impl Default for Behavior {
     fn default() -> Self {
         Self { kind: Kind::Rs256, instead: json!({}), error: None }
     }
@@ -57,7 +57,7 @@ impl Default for Behaviour {
 
 pub(crate) struct Issuer {
     pub(crate) url: String,
-    pub(crate) behaviour: Mutex<Behaviour>,
+    pub(crate) behavior: Mutex<Behavior>,
     /// The number of tokens issued.
     pub(crate) tokens: Mutex<u32>,
     redirect_uri: String,
@@ -82,7 +82,7 @@ impl Issuer {
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, ec.as_ref(), &random).unwrap();
         let issuer = Arc::new(Self {
             url: format!("http://{host}:{}", listener.local_addr().unwrap().port()),
-            behaviour: Mutex::default(),
+            behavior: Mutex::default(),
             tokens: Mutex::default(),
             redirect_uri,
             ec: ec.as_ref().to_vec(),
@@ -99,8 +99,8 @@ impl Issuer {
         issuer
     }
 
-    pub(crate) fn behave(&self, behaviour: Behaviour) {
-        *self.behaviour.lock().unwrap() = behaviour;
+    pub(crate) fn behave(&self, behavior: Behavior) {
+        *self.behavior.lock().unwrap() = behavior;
     }
 
     pub(crate) fn tokens(&self) -> u32 {
@@ -120,7 +120,7 @@ impl Issuer {
             "name": "grace",
             "roles": ["viewer", "approver", "of-something-else"],
         });
-        let instead = self.behaviour.lock().unwrap().instead.clone();
+        let instead = self.behavior.lock().unwrap().instead.clone();
         claims.as_object_mut().unwrap().extend(instead.as_object().unwrap().clone());
         claims
     }
@@ -130,7 +130,7 @@ impl Issuer {
             let header = Header { kid: Some(kid.to_owned()), ..Header::new(algorithm) };
             jsonwebtoken::encode(&header, claims, key).unwrap()
         };
-        match self.behaviour.lock().unwrap().kind {
+        match self.behavior.lock().unwrap().kind {
             Kind::Rs256 => encode(Algorithm::RS256, "rsa", &EncodingKey::from_rsa_der(RSA)),
             Kind::Es256 => encode(Algorithm::ES256, "ec", &EncodingKey::from_ec_der(&self.ec)),
             Kind::Other => encode(Algorithm::RS256, "rsa", &EncodingKey::from_rsa_der(OTHER)),
@@ -178,7 +178,7 @@ async fn authorize(State(issuer): IssuerState, Query(params): Query<Params>) -> 
     }
     let mut to: Url = issuer.redirect_uri.parse().unwrap();
     to.query_pairs_mut().append_pair("state", param("state")).append_pair("iss", &issuer.url);
-    if let Some((error, description)) = &issuer.behaviour.lock().unwrap().error {
+    if let Some((error, description)) = &issuer.behavior.lock().unwrap().error {
         to.query_pairs_mut().append_pair("error", error).append_pair("error_description", description);
         return Redirect::to(to.as_str()).into_response();
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::browser::{Browser, Page};
 use crate::env::TestEnv;
-use crate::issuer::{Behaviour, Kind};
+use crate::issuer::{Behavior, Kind};
 
 const LOGIN: &str = "countersign-login";
 
@@ -144,7 +144,7 @@ async fn response_of_another_issuer_is_refused() {
 
 /// Asserts that a token with the claims `instead`, signed in this way, is refused.
 async fn assert_token_refused(env: &TestEnv, kind: Kind, instead: Value) {
-    env.issuer.behave(Behaviour { kind, instead: instead.clone(), error: None });
+    env.issuer.behave(Behavior { kind, instead: instead.clone(), error: None });
     let browser = Browser::new();
     let good = callback(env, &browser).await;
     let page = browser.get(&good).await;
@@ -197,9 +197,9 @@ async fn token_without_a_valid_signature_is_refused() {
 async fn user_without_a_role_is_refused() {
     let env = TestEnv::new().await;
     for roles in [json!([]), json!("root"), json!(null), json!({ "acme": "admin" })] {
-        env.issuer.behave(Behaviour {
+        env.issuer.behave(Behavior {
             instead: json!({ "roles": roles, "org": "umbrella" }),
-            ..Behaviour::default()
+            ..Behavior::default()
         });
         let browser = Browser::new();
         let page = browser.go(env.at("/login/oidc")).await;
@@ -213,7 +213,7 @@ async fn provider_error_is_shown_as_escaped_text() {
     let env = TestEnv::new().await;
     let description = "<script>alert(1)</script>\u{202e}".to_owned() + &"x".repeat(1_000);
     env.issuer
-        .behave(Behaviour { error: Some(("access_denied".to_owned(), description)), ..Behaviour::default() });
+        .behave(Behavior { error: Some(("access_denied".to_owned(), description)), ..Behavior::default() });
     let browser = Browser::new();
     let good = callback(&env, &browser).await;
     let page = browser.get(&good).await;

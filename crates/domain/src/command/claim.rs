@@ -9,7 +9,7 @@ use crate::effect::{Action, EffectClass, KEY_RETENTION_MARGIN};
 use crate::event::{EventBody, ReceiptRef};
 use crate::failure::{self, Failure};
 use crate::id::{ApprovalId, Fence, PersonId, WorkerId};
-use crate::machine::{RunMove, RunStatus, StepMove};
+use crate::machine::{RunStatus, RunTransition, StepTransition};
 use crate::plan::Work;
 use crate::receipt::{Receipt, ReceiptState};
 use crate::record::{Intent, Lease, StepState};
@@ -17,7 +17,7 @@ use crate::refusal::{Code, Refusal};
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{self, AfterStep, Success};
-use super::govern::{self, Assessment, Authority, Authorization};
+use super::govern::{self, Authority, Authorization, PolicyEvaluation};
 use super::retry::{self, Postponed, RetryResult};
 use super::{Command, fail};
 
@@ -39,7 +39,7 @@ pub struct Claim {
     pub abandoned: bool,
     /// The policy evaluation of the action. A call that leaves the process without one is refused, unless it is an
     /// effect that was intended before: then it continues under the verdict on its receipt.
-    pub assessment: Option<Assessment>,
+    pub assessment: Option<PolicyEvaluation>,
     /// The approvers of the step's approval who have left the tenant's directory or the required group since. Their
     /// votes no longer count.
     pub departed: Vec<PersonId>,
@@ -98,7 +98,7 @@ impl Command for Claim {
             return ending::cancel_run(draft, request.reason).map(ClaimResult::Resolved);
         }
         // The step now proposes another effect, so the outcome of the authorized one stays unknown.
-        let abandoned = before.authorised
+        let abandoned = before.authorized
             && before.open.as_ref().is_some_and(|open| open.key != self.action.key && !open.foreign);
         draft.record.effects.unknown += u32::from(abandoned);
         grant(draft, &self, prior, &before)
@@ -112,7 +112,7 @@ pub(super) struct PriorAttempt {
     /// The intent whose outcome is unknown.
     pub(super) open: Option<Intent>,
     /// Whether an operator authorized another attempt at it.
-    pub(super) authorised: bool,
+    pub(super) authorized: bool,
     /// The approval of the action.
     pub(super) approved: Option<ApprovalId>,
 }
@@ -125,17 +125,17 @@ fn prior_attempt(draft: &Draft<'_>) -> Result<PriorAttempt, Refusal> {
         _ if !record.is_rolling_back() && !matches!(draft.step()?.work, Work::Call(_)) => {
             Err(Refusal::WrongState { expected: "a call" })
         }
-        StepState::Ready { attempt, authorised, approved } => Ok(PriorAttempt {
+        StepState::Ready { attempt, authorized, approved } => Ok(PriorAttempt {
             attempt: *attempt,
-            open: authorised.clone(),
-            authorised: authorised.is_some(),
+            open: authorized.clone(),
+            authorized: authorized.is_some(),
             approved: approved.clone(),
         }),
         StepState::Retrying { attempt, not_before, open, approved, .. } if *not_before <= draft.now() => {
             Ok(PriorAttempt {
                 attempt: *attempt,
                 open: open.clone(),
-                authorised: false,
+                authorized: false,
                 approved: approved.clone(),
             })
         }
@@ -181,7 +181,7 @@ impl PriorEffect {
             // An operator has seen the evidence and authorized another attempt. That covers only the action the operator
             // saw: if the step proposes another action now, the operator decides again. It does not cover effects that
             // other runs performed or are performing under the key.
-            Self::Unknown(failure) if before.authorised => match effect_of_receipt(draft, claim) {
+            Self::Unknown(failure) if before.authorized => match effect_of_receipt(draft, claim) {
                 Self::Unknown(_) if is_same_action(claim) => Self::Interrupted(AttemptMode::Repeat),
                 Self::Unknown(_) => Self::Unknown(failure),
                 Self::Abandoned(_) if matches_authorisation(claim, before) => {
@@ -279,12 +279,10 @@ fn resolve_interrupted(action: &Action, receipt: &Receipt, now: Timestamp) -> Pr
             PriorEffect::Interrupted(AttemptMode::Repeat)
         }
         EffectClass::NativeKey => match action.key_retention {
-            Some(retention) if !is_certainly_remembered(receipt.intended_at, now, retention) => {
+            Some(retention) if !is_certainly_retained(receipt.intended_at, now, retention) => {
                 PriorEffect::Unknown(Failure::new(
                     Code::IdempotencyExpired.as_str(),
-                    format!(
-                        "the external system remembers keys for {retention}, and may have forgotten this one"
-                    ),
+                    format!("the external system retains keys for {retention}; this key may have expired"),
                 ))
             }
             Some(_) | None => PriorEffect::Interrupted(AttemptMode::Repeat),
@@ -302,7 +300,7 @@ fn resolve_interrupted(action: &Action, receipt: &Receipt, now: Timestamp) -> Pr
 
 /// Whether a request that is sent now arrives before the external system forgets the key of an attempt at `intended_at`.
 /// That time may come from the clock of another worker, and a request may be sent long after the decision.
-fn is_certainly_remembered(intended_at: Timestamp, now: Timestamp, retention: Millis) -> bool {
+fn is_certainly_retained(intended_at: Timestamp, now: Timestamp, retention: Millis) -> bool {
     let age = (now - intended_at).0.saturating_add(KEY_RETENTION_MARGIN.0);
     intended_at <= now + CLOCK_SKEW_MAX && age <= retention.0
 }
@@ -322,14 +320,14 @@ pub(super) fn grant(
             let lease = acquire_lease(draft, claim, before)?;
             Ok(claim_granted(&lease, AttemptMode::Fresh, None))
         }
-        PriorEffect::Clear { replaces } => match govern::authorise(draft, claim, before)? {
+        PriorEffect::Clear { replaces } => match govern::authorize(draft, claim, before)? {
             Authority::Granted(authorization) => {
                 write_intent(draft, claim, before, authorization, (AttemptMode::Fresh, replaces))
             }
             Authority::Withheld(claimed) => Ok(claimed),
         },
         // An operator authorized another attempt. It needs a verdict and an approval like every other attempt.
-        PriorEffect::Interrupted(mode) if before.authorised => match govern::authorise(draft, claim, before)?
+        PriorEffect::Interrupted(mode) if before.authorized => match govern::authorize(draft, claim, before)?
         {
             Authority::Granted(authorization) => {
                 let replaces = claim.receipt.as_ref().map(|receipt| receipt.revision);
@@ -379,8 +377,8 @@ fn acquire_lease(draft: &mut Draft<'_>, claim: &Claim, before: &PriorAttempt) ->
         intent: claim.action.class.has_effect().then(|| intent_of(&claim.action)),
         approved: before.approved.clone(),
     };
-    draft.move_step(StepMove::Claim, StepState::Running(lease.clone()))?;
-    draft.move_run(RunMove::Claim)?;
+    draft.move_step(StepTransition::Claim, StepState::Running(lease.clone()))?;
+    draft.move_run(RunTransition::Claim)?;
     Ok(lease)
 }
 
@@ -402,7 +400,7 @@ fn write_intent(
         run: draft.record.key.run.clone(),
         step: draft.step()?.id.clone(),
         seq: draft.record.at,
-        undo: draft.record.is_rolling_back(),
+        rollback: draft.record.is_rolling_back(),
         fence: lease.fence,
         action: action.hash(),
         class: action.class,
@@ -461,7 +459,7 @@ fn reuse_result(draft: &mut Draft<'_>, receipt: Receipt) -> Result<AfterStep, Re
         return Err(Refusal::WrongState { expected: "a step whose effect is done" });
     };
     // No lease is granted, but the run starts running.
-    draft.move_run(RunMove::Claim)?;
+    draft.move_run(RunTransition::Claim)?;
     ending::succeed(
         draft,
         Success {
@@ -492,17 +490,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_is_reused_only_while_it_is_certainly_remembered() {
+    fn key_is_reused_only_while_retained() {
         let (now, retention) = (Timestamp(Millis::hours(48).0.cast_signed()), Millis::hours(24));
         let intended = |age: Millis| now.earlier(age);
-        assert!(is_certainly_remembered(now, now, retention));
-        assert!(is_certainly_remembered(intended(Millis::hours(23)), now, retention));
+        assert!(is_certainly_retained(now, now, retention));
+        assert!(is_certainly_retained(intended(Millis::hours(23)), now, retention));
         assert!(
-            !is_certainly_remembered(intended(Millis(Millis::hours(24).0 - 60_000)), now, retention),
+            !is_certainly_retained(intended(Millis(Millis::hours(24).0 - 60_000)), now, retention),
             "a call lasts"
         );
         // The clock of the first worker was 15 minutes fast, so the key is older than it seems.
-        assert!(!is_certainly_remembered(now + Millis::mins(15), now, retention));
-        assert!(is_certainly_remembered(now + Millis::mins(5), now, retention));
+        assert!(!is_certainly_retained(now + Millis::mins(15), now, retention));
+        assert!(is_certainly_retained(now + Millis::mins(5), now, retention));
     }
 }

@@ -4,7 +4,7 @@ use crate::draft::Draft;
 use crate::event::{Attempt, EventBody, ReceiptRef};
 use crate::failure::Failure;
 use crate::id::StepSeq;
-use crate::machine::{RunMove, RunStatus, StepMove, StepStatus};
+use crate::machine::{RunStatus, RunTransition, StepStatus, StepTransition};
 use crate::payload::{Fingerprint, Payload};
 use crate::record::{
     Charge, Intent, Lease, ModelUsage, OperatorRequest, Rollback, RollbackEnds, StepRecord, StepState,
@@ -16,7 +16,7 @@ use super::govern;
 /// The state of the run after a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterStep {
-    /// Another step, or the undo of one, is ready.
+    /// Another step, or the rollback of one, is ready.
     Ready,
     /// The run ended.
     Ended(RunStatus),
@@ -37,7 +37,7 @@ pub(super) struct Success {
     pub(super) usage: Option<ModelUsage>,
 }
 
-/// A tool call, or the undo of one, succeeded.
+/// A tool call, or the rollback of one, succeeded.
 pub(super) fn succeed(draft: &mut Draft<'_>, success: Success) -> Result<AfterStep, Refusal> {
     if draft.record.is_rolling_back() {
         return close_undo(draft, success);
@@ -74,7 +74,7 @@ pub(super) fn close_step(
 ) -> Result<AfterStep, Refusal> {
     let seq = draft.record.at;
     draft.record.rejected = None;
-    draft.move_step(StepMove::Succeed, StepState::Ended { status: StepStatus::Succeeded })?;
+    draft.move_step(StepTransition::Succeed, StepState::Ended { status: StepStatus::Succeeded })?;
     if success.acted && success.receipt.is_some() {
         draft.record.effects.done += 1;
         draft.record.acted.add(seq);
@@ -86,9 +86,9 @@ pub(super) fn close_step(
     // The step's event also carries the run's transition, unless a request to cancel decides it.
     match (&draft.record.cancel, last) {
         (Some(_), _) if is_undoable => {}
-        (_, true) => draft.move_run(RunMove::Complete)?,
+        (_, true) => draft.move_run(RunTransition::Complete)?,
         (Some(_), false) => {}
-        (None, false) => draft.move_run(RunMove::Continue)?,
+        (None, false) => draft.move_run(RunTransition::Continue)?,
     }
     let event = draft.record_event(body);
     draft.steps.push(step_record(draft, seq, event, success));
@@ -98,7 +98,7 @@ pub(super) fn close_step(
 fn step_record(draft: &Draft<'_>, seq: StepSeq, event: u32, success: Success) -> StepRecord {
     StepRecord {
         seq,
-        undo: draft.record.is_rolling_back(),
+        rollback: draft.record.is_rolling_back(),
         status: if draft.record.is_rolling_back() { StepStatus::RolledBack } else { StepStatus::Succeeded },
         event,
         op: draft.context.op.clone(),
@@ -153,7 +153,7 @@ pub(super) fn start_rollback(
 ) -> Result<(), Refusal> {
     govern::withdraw_live(draft, "the run is rolled back")?;
     draft.record.effects.unknown += u32::from(draft.record.step_state.leaves_unknown());
-    draft.move_run(RunMove::RollBack)?;
+    draft.move_run(RunTransition::RollBack)?;
     draft.record_event(EventBody::RollbackStarted { from, reason: rollback.reason.clone() });
     draft.record.rollback = Some(rollback);
     draft.record.rejected = None;
@@ -174,8 +174,8 @@ pub(super) fn next_undo(draft: &Draft<'_>, below: StepSeq, floor: StepSeq) -> Op
 fn close_undo(draft: &mut Draft<'_>, success: Success) -> Result<AfterStep, Refusal> {
     let seq = draft.record.at;
     draft.record.rejected = None;
-    draft.move_step(StepMove::Succeed, StepState::Ended { status: StepStatus::Succeeded })?;
-    let to = StepStatus::Succeeded.after(StepMove::RollBack)?;
+    draft.move_step(StepTransition::Succeed, StepState::Ended { status: StepStatus::Succeeded })?;
+    let to = StepStatus::Succeeded.after(StepTransition::RollBack)?;
     draft.record_step_transition(seq, StepStatus::Succeeded, to);
     draft.record.cost_microusd = draft.record.cost_microusd.saturating_add(success.cost_microusd);
     draft.record.effects.undone += u32::from(success.acted && success.receipt.is_some());
@@ -196,7 +196,7 @@ fn continue_rollback(draft: &mut Draft<'_>, seq: StepSeq) -> Result<AfterStep, R
     };
     match next_undo(draft, seq, rollback.floor) {
         Some(before) => {
-            draft.move_run(RunMove::Continue)?;
+            draft.move_run(RunTransition::Continue)?;
             draft.record.at = before;
             draft.record.step_state = StepState::FRESH;
             match draft.record.pause.clone() {
@@ -212,7 +212,7 @@ fn continue_rollback(draft: &mut Draft<'_>, seq: StepSeq) -> Result<AfterStep, R
 /// The rollback of a failed run is complete.
 fn end_failed(draft: &mut Draft<'_>, reason: String) -> Result<AfterStep, Refusal> {
     draft.record.step_state = StepState::Ended { status: StepStatus::Succeeded };
-    draft.move_run(RunMove::Fail)?;
+    draft.move_run(RunTransition::Fail)?;
     let effects = draft.record.effects;
     draft.record_event(EventBody::RunFailed { reason, effects });
     Ok(AfterStep::Ended(draft.record.status))
@@ -228,7 +228,7 @@ pub(super) fn fail_step(draft: &mut Draft<'_>, failure: Failure) -> Result<After
     fail_run(draft, &failure, body)
 }
 
-/// The current step failed permanently, with `body` as its event. A failed undo pauses the run instead: the effect
+/// The current step failed permanently, with `body` as its event. A failed rollback pauses the run instead: the effect
 /// remains, and an operator must decide.
 pub(super) fn fail_step_with(
     draft: &mut Draft<'_>,
@@ -252,15 +252,15 @@ pub(super) fn fail_run(
     let seq = draft.record.at;
     govern::withdraw_live(draft, "the step has failed")?;
     draft.record.effects.unknown += u32::from(draft.record.step_state.leaves_unknown());
-    draft.move_step(StepMove::Fail, StepState::Ended { status: StepStatus::FailedTerminal })?;
+    draft.move_step(StepTransition::Fail, StepState::Ended { status: StepStatus::FailedTerminal })?;
     let undo_from = next_undo(draft, seq, StepSeq(0));
     if undo_from.is_none() {
-        draft.move_run(RunMove::Fail)?;
+        draft.move_run(RunTransition::Fail)?;
     }
     let event = draft.record_event(body);
     draft.steps.push(StepRecord {
         seq,
-        undo: false,
+        rollback: false,
         status: StepStatus::FailedTerminal,
         event,
         op: draft.context.op.clone(),
@@ -283,9 +283,9 @@ pub(super) fn cancel_run(draft: &mut Draft<'_>, reason: String) -> Result<AfterS
     if draft.record.is_rolling_back() {
         draft.record.step_state = StepState::Ended { status: StepStatus::Succeeded };
     } else if !draft.record.step_state.status().is_terminal() {
-        draft.move_step(StepMove::Cancel, StepState::Ended { status: StepStatus::Canceled })?;
+        draft.move_step(StepTransition::Cancel, StepState::Ended { status: StepStatus::Canceled })?;
     }
-    draft.move_run(RunMove::Cancel)?;
+    draft.move_run(RunTransition::Cancel)?;
     let effects = draft.record.effects;
     draft.record_event(EventBody::RunCanceled { reason, effects });
     Ok(AfterStep::Ended(draft.record.status))
@@ -298,19 +298,19 @@ pub(super) fn pause_run(draft: &mut Draft<'_>, request: OperatorRequest) -> Resu
         StepState::WaitingApproval { approval, attempt, open, .. } => {
             govern::withdraw(draft, &approval, "the run was paused")?;
             draft.move_step(
-                StepMove::Reopen,
-                StepState::Ready { attempt, authorised: open, approved: None },
+                StepTransition::Reopen,
+                StepState::Ready { attempt, authorized: open, approved: None },
             )?;
         }
         // Events that arrive meanwhile are buffered. The wait starts again, with its full timeout, on resume.
-        StepState::WaitingEvent { .. } => draft.move_step(StepMove::Reopen, StepState::FRESH)?,
+        StepState::WaitingEvent { .. } => draft.move_step(StepTransition::Reopen, StepState::FRESH)?,
         StepState::Ready { .. }
         | StepState::Running(_)
         | StepState::Retrying { .. }
         | StepState::Unresolved { .. }
         | StepState::Ended { .. } => {}
     }
-    draft.move_run(RunMove::Pause)?;
+    draft.move_run(RunTransition::Pause)?;
     draft.record_event(EventBody::RunPaused { reason: request.reason.clone() });
     draft.record.pause = Some(request);
     Ok(AfterStep::Paused)
@@ -335,8 +335,8 @@ pub(super) fn pause_step(
     let attempt = draft.record.step_state.attempt();
     let reason = format!("{}: {}", failure.code, failure.message);
     let step_state = StepState::Unresolved { attempt, failure: failure.clone(), open: open.clone() };
-    draft.move_step(StepMove::Retry, step_state)?;
-    draft.move_run(RunMove::Pause)?;
+    draft.move_step(StepTransition::Retry, step_state)?;
+    draft.move_run(RunTransition::Pause)?;
     let body = match open {
         Some(intent) => EventBody::OutcomeUnknown {
             receipt: ReceiptRef { key: intent.key, action: intent.action },

@@ -10,7 +10,7 @@ use crate::event::{EventBody, ReceiptRef};
 use crate::failure::{self, Failure};
 use crate::id::{ApprovalId, PersonId};
 use crate::initiator::{Cause, Initiator};
-use crate::machine::{RunMove, StepMove};
+use crate::machine::{RunTransition, StepTransition};
 use crate::plan::{ApprovalTiming, Call, OnReject, Undo};
 use crate::receipt::ReceiptState;
 use crate::record::{Intent, StepState};
@@ -24,7 +24,7 @@ use super::ending;
 
 /// The policy evaluation of a proposed effect.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Assessment {
+pub struct PolicyEvaluation {
     /// The verdict on the action.
     pub verdict: Verdict,
     /// The state of the external system that the tool observed before it proposed the action.
@@ -41,13 +41,13 @@ pub(super) enum Authority {
 
 /// The verdict and the approval that allow an effect.
 pub(super) struct Authorization {
-    pub(super) assessment: Assessment,
+    pub(super) assessment: PolicyEvaluation,
     /// Present if the verdict requires an approval.
     pub(super) approved: Option<ApprovalId>,
 }
 
 /// Decides whether the effect of `claim` may be performed now.
-pub(super) fn authorise(
+pub(super) fn authorize(
     draft: &mut Draft<'_>,
     claim: &Claim,
     before: &PriorAttempt,
@@ -259,11 +259,11 @@ pub(super) fn request_approval(
         approval: approval.id.clone(),
         attempt,
         open,
-        nudge_at: approval.nudge_at(),
+        next_reminder_at: approval.next_reminder_at(),
         deadline: approval.expires_at,
     };
-    draft.move_step(StepMove::OpenGate, step_state)?;
-    draft.move_run(RunMove::OpenGate)?;
+    draft.move_step(StepTransition::OpenGate, step_state)?;
+    draft.move_run(RunTransition::OpenGate)?;
     let verdict = match &approval.subject {
         Subject::Action { verdict, .. } => Some(verdict.clone()),
         Subject::Question { .. } => None,
@@ -291,7 +291,7 @@ fn new_approval(draft: &Draft<'_>, spec: ApprovalSpec) -> Result<Approval, Refus
         environment: draft.plan.environment,
         step: draft.step()?.id.clone(),
         seq: record.at,
-        undo: record.is_rolling_back(),
+        rollback: record.is_rolling_back(),
         subject: spec.subject,
         requirement: spec.requirement,
         excluded: record.all_participants(draft.plan.author.as_ref()),

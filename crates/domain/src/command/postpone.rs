@@ -36,12 +36,12 @@ impl Command for Postpone {
             return Err(Refusal::WrongState { expected: "a call" });
         }
         let approved = match &draft.record.step_state {
-            StepState::Ready { authorised: None, approved, .. } => approved.clone(),
+            StepState::Ready { authorized: None, approved, .. } => approved.clone(),
             StepState::Retrying { open: None, approved, not_before, .. } if *not_before <= draft.now() => {
                 approved.clone()
             }
             StepState::Running(lease) if lease.intent.is_none() && lease.until <= draft.now() => None,
-            StepState::Ready { authorised: Some(_), .. } => {
+            StepState::Ready { authorized: Some(_), .. } => {
                 let unknown = Failure::after(&self.failure, failure::OUTCOME_UNKNOWN);
                 return ending::pause_unresolved(draft, unknown).map(RetryResult::NotRetried);
             }

@@ -3,7 +3,7 @@
 
 use crate::draft::Draft;
 use crate::event::EventBody;
-use crate::machine::{RunMove, RunStatus, StepMove};
+use crate::machine::{RunStatus, RunTransition, StepTransition};
 use crate::record::StepState;
 use crate::refusal::Refusal;
 
@@ -43,17 +43,17 @@ fn reopen(draft: &mut Draft<'_>) -> Result<(), Refusal> {
             true
         }
         step_state => {
-            let (authorised, approved) = (step_state.open().cloned(), step_state.approved().cloned());
+            let (authorized, approved) = (step_state.open().cloned(), step_state.approved().cloned());
             // The operator has seen the evidence and authorizes a retry, so the attempts start from zero.
             let attempt =
                 if matches!(step_state, StepState::Unresolved { .. }) { 0 } else { step_state.attempt() };
-            draft.move_step(StepMove::Reopen, StepState::Ready { attempt, authorised, approved })?;
+            draft.move_step(StepTransition::Reopen, StepState::Ready { attempt, authorized, approved })?;
             false
         }
     };
     draft.move_run(match (draft.record.is_rolling_back(), retrying) {
-        (true, _) => RunMove::RollBack,
-        (false, true) => RunMove::Retry,
-        (false, false) => RunMove::Resume,
+        (true, _) => RunTransition::RollBack,
+        (false, true) => RunTransition::Retry,
+        (false, false) => RunTransition::Resume,
     })
 }

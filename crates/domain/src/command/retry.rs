@@ -7,7 +7,7 @@ use crate::draft::{Draft, ReceiptChange};
 use crate::event::EventBody;
 use crate::failure::{self, Failure};
 use crate::id::{ApprovalId, Fence};
-use crate::machine::{RunMove, StepMove};
+use crate::machine::{RunTransition, StepTransition};
 use crate::receipt::{Receipt, ReceiptState};
 use crate::record::{Intent, Lease, StepState};
 use crate::refusal::Refusal;
@@ -19,7 +19,7 @@ use super::{Command, fail};
 
 /// Whether the effect of a failed attempt may have happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Certainty {
+pub enum EffectOutcome {
     /// It did not happen.
     DidNotHappen,
     /// It may have happened.
@@ -34,7 +34,7 @@ pub struct Retry {
     /// Why the attempt failed.
     pub failure: Failure,
     /// Whether its effect may have happened.
-    pub certainty: Certainty,
+    pub certainty: EffectOutcome,
     /// The delay that the external system asked for.
     pub retry_after: Option<Millis>,
     /// The intent that came with the grant.
@@ -58,7 +58,7 @@ impl Command for Retry {
         ending::charge(draft, lease.attempt, self.failure.charge.take().map(|charge| *charge));
         let is_risky = lease.intent.as_ref().is_some_and(Intent::is_risky);
         let exhausted = draft.step()?.retry.is_exhausted_by_effect(lease.attempt, is_risky);
-        let open = lease.intent.is_some() && self.certainty == Certainty::MayHaveHappened;
+        let open = lease.intent.is_some() && self.certainty == EffectOutcome::MayHaveHappened;
         if open && (exhausted || is_risky) {
             let unknown = Failure::after(&self.failure, failure::OUTCOME_UNKNOWN);
             return ending::pause_unresolved(draft, unknown).map(RetryResult::NotRetried);
@@ -136,8 +136,8 @@ pub(super) fn schedule(
         open,
         approved,
     };
-    draft.move_step(StepMove::Retry, step_state)?;
-    draft.move_run(RunMove::Retry)?;
+    draft.move_step(StepTransition::Retry, step_state)?;
+    draft.move_run(RunTransition::Retry)?;
     draft.record_event(EventBody::AttemptFailed { number: attempt, failure, not_before });
     Ok(RetryResult::Scheduled(not_before))
 }

@@ -4,7 +4,7 @@
 use crate::draft::{Draft, SignalChange};
 use crate::event::EventBody;
 use crate::id::{EventName, StepSeq};
-use crate::machine::{RunMove, RunStatus};
+use crate::machine::{RunStatus, RunTransition};
 use crate::record::{BUFFERED_SIGNALS_MAX, BufferedSignal, Signal, StepState};
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
@@ -85,7 +85,7 @@ pub(super) fn deliver(draft: &mut Draft<'_>, signal: Signal) -> Result<AfterStep
     };
     // A buffered event can end the first step; a queued run starts running first.
     if draft.record.status == RunStatus::Queued {
-        draft.move_run(RunMove::Claim)?;
+        draft.move_run(RunTransition::Claim)?;
     }
     ending::close_step(draft, success, body)
 }

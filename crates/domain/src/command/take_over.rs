@@ -33,7 +33,7 @@ impl Command for TakeOver {
         let before = PriorAttempt {
             attempt,
             open: lease.intent.clone(),
-            authorised: false,
+            authorized: false,
             approved: lease.approved.clone(),
         };
         let prior = PriorEffect::of(draft, &claim, &before);

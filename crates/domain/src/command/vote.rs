@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::event::EventBody;
 use crate::failure::{self, Failure};
 use crate::id::PersonId;
-use crate::machine::{RunMove, StepMove};
+use crate::machine::{RunTransition, StepTransition};
 use crate::payload::{Fingerprint, Payload};
 use crate::plan::OnReject;
 use crate::record::{OperatorRequest, Rejection, StepState};
@@ -160,10 +160,10 @@ fn apply_approval(
         }
         Subject::Action { .. } => {
             let approved = Some(approval.id.clone());
-            let (attempt, authorised) =
+            let (attempt, authorized) =
                 (draft.record.step_state.attempt(), draft.record.step_state.open().cloned());
-            let step_state = StepState::Ready { attempt, authorised, approved };
-            draft.move_step(StepMove::Reopen, step_state)?;
+            let step_state = StepState::Ready { attempt, authorized, approved };
+            draft.move_step(StepTransition::Reopen, step_state)?;
             continue_run(draft)?;
             draft.record_event(body);
             Ok(AfterStep::Ready)
@@ -173,9 +173,9 @@ fn apply_approval(
 
 /// The run continues, forwards or with its rollback.
 fn continue_run(draft: &mut Draft<'_>) -> Result<(), Refusal> {
-    draft.move_run(RunMove::Continue)?;
+    draft.move_run(RunTransition::Continue)?;
     if draft.record.is_rolling_back() {
-        draft.move_run(RunMove::RollBack)?;
+        draft.move_run(RunTransition::RollBack)?;
     }
     Ok(())
 }
@@ -221,8 +221,8 @@ fn pause_after_rejection(
     failure: &Failure,
     body: EventBody,
 ) -> Result<AfterStep, Refusal> {
-    let (attempt, authorised) = (draft.record.step_state.attempt(), draft.record.step_state.open().cloned());
-    draft.move_step(StepMove::Reopen, StepState::Ready { attempt, authorised, approved: None })?;
+    let (attempt, authorized) = (draft.record.step_state.attempt(), draft.record.step_state.open().cloned());
+    draft.move_step(StepTransition::Reopen, StepState::Ready { attempt, authorized, approved: None })?;
     draft.record_event(body);
     draft.record.rejected = Some(rejection(vote));
     let request = OperatorRequest {

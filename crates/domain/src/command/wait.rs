@@ -4,7 +4,7 @@ use crate::approval::Subject;
 use crate::draft::{Draft, SignalChange};
 use crate::event::EventBody;
 use crate::failure::{self, Failure};
-use crate::machine::{RunMove, RunStatus, StepMove};
+use crate::machine::{RunStatus, RunTransition, StepTransition};
 use crate::plan::{ApprovalTiming, Work};
 use crate::record::{Signal, StepState};
 use crate::refusal::Refusal;
@@ -60,8 +60,8 @@ impl Command for OpenWait {
                 let deadline = draft.now() + *timeout;
                 let step_state =
                     StepState::WaitingEvent { event: event.clone(), deadline, on_timeout: *on_timeout };
-                draft.move_step(StepMove::OpenWait, step_state)?;
-                draft.move_run(RunMove::OpenWait)?;
+                draft.move_step(StepTransition::OpenWait, step_state)?;
+                draft.move_run(RunTransition::OpenWait)?;
                 draft.record_event(EventBody::WaitOpened { event: event.clone(), deadline });
                 Ok(WaitResult::Waiting)
             }

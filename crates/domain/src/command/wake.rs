@@ -87,7 +87,7 @@ mod tests {
             approval: "a-1".parse().unwrap(),
             attempt: 0,
             open: None,
-            nudge_at: NOW,
+            next_reminder_at: NOW,
             deadline: NOW,
         };
         let event = StepState::WaitingEvent {

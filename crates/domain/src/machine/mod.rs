@@ -3,5 +3,5 @@
 mod run;
 mod step;
 
-pub use run::{IllegalRunMove, RunMove, RunStatus};
-pub use step::{IllegalStepMove, StepMove, StepStatus};
+pub use run::{IllegalRunMove, RunStatus, RunTransition};
+pub use step::{IllegalStepMove, StepStatus, StepTransition};

@@ -52,8 +52,8 @@ pub enum RunStatus {
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum RunMove {
-    /// A worker claims the current step, or its undo.
+pub enum RunTransition {
+    /// A worker claims the current step, or its rollback.
     #[strum(to_string = "be claimed")]
     Claim,
     /// The current step waits for an event.
@@ -88,7 +88,7 @@ pub enum RunMove {
     RollBack,
 }
 
-impl RunMove {
+impl RunTransition {
     /// Every move.
     pub const ALL: &[Self] = Self::VARIANTS;
 }
@@ -100,7 +100,7 @@ pub struct IllegalRunMove {
     /// The current status.
     pub from: RunStatus,
     /// The rejected move.
-    pub by: RunMove,
+    pub by: RunTransition,
 }
 
 impl RunStatus {
@@ -109,12 +109,12 @@ impl RunStatus {
 
     /// The status after `by`: the transition table.
     #[expect(clippy::match_same_arms, reason = "a row for each legal move")]
-    pub fn after(self, by: RunMove) -> Result<Self, IllegalRunMove> {
-        use RunMove as M;
+    pub fn after(self, by: RunTransition) -> Result<Self, IllegalRunMove> {
         use RunStatus::{
             Canceled, FailedRetryable, FailedTerminal, Paused, Queued, RollingBack, Running, Succeeded,
             WaitingApproval, WaitingEvent,
         };
+        use RunTransition as M;
         match (self, by) {
             (Queued | Running | FailedRetryable, M::Claim) => Ok(Running),
             // A rollback claims and retries like forward work; the status stays `rolling_back`.
@@ -131,7 +131,7 @@ impl RunStatus {
                 Ok(FailedTerminal)
             }
 
-            // Also after a rejection, a failed undo or an unknown outcome.
+            // Also after a rejection, a failed rollback or an unknown outcome.
             (Queued | Running | FailedRetryable | WaitingApproval | WaitingEvent | RollingBack, M::Pause) => {
                 Ok(Paused)
             }
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn terminal_run_has_no_transitions() {
         for status in RunStatus::ALL.iter().copied().filter(|status| status.is_terminal()) {
-            for &by in RunMove::ALL {
+            for &by in RunTransition::ALL {
                 assert_eq!(status.after(by), Err(IllegalRunMove { from: status, by }));
             }
         }
@@ -201,14 +201,14 @@ mod tests {
 
     #[test]
     fn illegal_transition_is_named_in_words() {
-        let error = RunStatus::WaitingEvent.after(RunMove::OpenGate).unwrap_err();
+        let error = RunStatus::WaitingEvent.after(RunTransition::OpenGate).unwrap_err();
         assert_eq!(error.to_string(), "a run that is waiting_event cannot wait for approval");
     }
 
     #[test]
     fn active_run_can_be_canceled() {
         for status in RunStatus::ALL.iter().copied().filter(|status| !status.is_terminal()) {
-            assert_eq!(status.after(RunMove::Cancel), Ok(RunStatus::Canceled));
+            assert_eq!(status.after(RunTransition::Cancel), Ok(RunStatus::Canceled));
         }
     }
 
@@ -216,7 +216,7 @@ mod tests {
     fn active_run_can_be_paused_once() {
         for status in RunStatus::ALL.iter().copied().filter(|status| !status.is_terminal()) {
             let is_paused = status == RunStatus::Paused;
-            assert_eq!(status.after(RunMove::Pause).is_ok(), !is_paused, "{status}");
+            assert_eq!(status.after(RunTransition::Pause).is_ok(), !is_paused, "{status}");
         }
     }
 

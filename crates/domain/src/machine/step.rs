@@ -51,7 +51,7 @@ pub enum StepStatus {
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum StepMove {
+pub enum StepTransition {
     /// All earlier steps are done.
     #[strum(to_string = "become ready")]
     Activate,
@@ -84,7 +84,7 @@ pub enum StepMove {
     RollBack,
 }
 
-impl StepMove {
+impl StepTransition {
     /// Every move.
     pub const ALL: &[Self] = Self::VARIANTS;
 }
@@ -96,7 +96,7 @@ pub struct IllegalStepMove {
     /// The current status.
     pub from: StepStatus,
     /// The rejected move.
-    pub by: StepMove,
+    pub by: StepTransition,
 }
 
 impl StepStatus {
@@ -105,12 +105,12 @@ impl StepStatus {
 
     /// The status after `by`: the transition table.
     #[expect(clippy::match_same_arms, reason = "a row for each legal move")]
-    pub fn after(self, by: StepMove) -> Result<Self, IllegalStepMove> {
-        use StepMove as M;
+    pub fn after(self, by: StepTransition) -> Result<Self, IllegalStepMove> {
         use StepStatus::{
             Canceled, FailedRetryable, FailedTerminal, Pending, Ready, RolledBack, Running, Succeeded,
             WaitingApproval, WaitingEvent,
         };
+        use StepTransition as M;
         match (self, by) {
             (Pending, M::Activate) => Ok(Ready),
             // From running: a take-over. The larger fence rejects the previous worker's writes.
@@ -119,7 +119,7 @@ impl StepStatus {
             (Ready | FailedRetryable | Running, M::OpenGate) => Ok(WaitingApproval),
             // From ready: the receipt already has the result, or the event is buffered.
             (Ready | FailedRetryable | Running | WaitingApproval | WaitingEvent, M::Succeed) => Ok(Succeeded),
-            // From waiting: the approval of an undo was rejected, and an operator must decide.
+            // From waiting: the approval of a rollback was rejected, and an operator must decide.
             (Ready | FailedRetryable | Running | WaitingApproval, M::Retry) => Ok(FailedRetryable),
             (Ready | FailedRetryable | WaitingApproval | WaitingEvent, M::Reopen) => Ok(Ready),
             (Ready | Running | WaitingApproval | WaitingEvent | FailedRetryable, M::Fail) => {
@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn ended_step_can_only_roll_back_from_succeeded() {
         for status in StepStatus::ALL.iter().copied().filter(|status| status.is_terminal()) {
-            for &by in StepMove::ALL {
-                let legal = status == StepStatus::Succeeded && by == StepMove::RollBack;
+            for &by in StepTransition::ALL {
+                let legal = status == StepStatus::Succeeded && by == StepTransition::RollBack;
                 assert_eq!(status.after(by).is_ok(), legal, "{status} {by:?}");
             }
         }
@@ -172,6 +172,6 @@ mod tests {
 
     #[test]
     fn pending_step_cannot_be_claimed() {
-        assert!(StepStatus::Pending.after(StepMove::Claim).is_err());
+        assert!(StepStatus::Pending.after(StepTransition::Claim).is_err());
     }
 }

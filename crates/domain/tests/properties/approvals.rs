@@ -134,11 +134,11 @@ proptest! {
             for chained in &commit.decision.events {
                 match &chained.event.body {
                     EventBody::ApprovalVoted { status: ApprovalStatus::Rejected, .. } => {
-                        rejected[commit.run] = Some((chained.event.seq, chained.event.undo));
+                        rejected[commit.run] = Some((chained.event.seq, chained.event.rollback));
                     }
                     EventBody::ApprovalRequested { approval, .. } => {
                         let approval = &run.approvals[approval];
-                        if rejected[commit.run] == Some((approval.seq, approval.undo)) {
+                        if rejected[commit.run] == Some((approval.seq, approval.rollback)) {
                             assert!(approval.rejected.is_some(), "{approval:?}");
                         }
                         if run.record.step_state.leaves_unknown() {

@@ -1,6 +1,6 @@
 //! Properties of chains: every change is detected.
 
-use domain::ChainFault;
+use domain::ChainError;
 use domain::Digest;
 use domain::chain::{StoredEvent, verify};
 use domain::{RunId, RunKey, TenantId};
@@ -62,7 +62,7 @@ proptest! {
         let other_tenant = RunKey { tenant: TenantId::new("other").unwrap(), ..own };
         for other in [other_run, other_tenant] {
             let fault = verify(&other, &run.chain, run.record.events, &run.record.head);
-            prop_assert_eq!(fault.unwrap_err(), ChainFault::Altered { n: 0 });
+            prop_assert_eq!(fault.unwrap_err(), ChainError::Altered { n: 0 });
         }
     }
 
@@ -78,7 +78,7 @@ fn run_scenario(scenario: &crate::scenario::Scenario) -> Run {
     TestEnv::run(scenario, |_, _| {}).runs.remove(0)
 }
 
-fn verified(run: &Run) -> Result<(), ChainFault> {
+fn verified(run: &Run) -> Result<(), ChainError> {
     verify(&run.record.key, &run.chain, run.record.events, &run.record.head).map(|_| ())
 }
 
@@ -87,7 +87,7 @@ fn faulty(run: &Run) -> bool {
 }
 
 fn ends_elsewhere(run: &Run) -> bool {
-    matches!(verified(run), Err(ChainFault::Head { .. }))
+    matches!(verified(run), Err(ChainError::Head { .. }))
 }
 
 fn flip(entry: &mut StoredEvent, byte: usize, bit: u8) {

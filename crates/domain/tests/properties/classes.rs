@@ -1,6 +1,6 @@
-//! The behaviour of each effect class, situation by situation: the rows of `docs/semantics.md`.
+//! The behavior of each effect class, situation by situation: the rows of `docs/semantics.md`.
 
-use domain::command::{AttemptMode, Certainty};
+use domain::command::{AttemptMode, EffectOutcome};
 use domain::record::Effects;
 use domain::retry_policy::RetryPolicy;
 use domain::{PlannedStep, RunStatus, StepState};
@@ -50,7 +50,7 @@ fn take_over_follows_the_effect_class() {
 fn lost_reply_is_retried_as_the_class_allows() {
     for (tool, expected) in CLASSES {
         let mut env = leased_env(own(tool));
-        env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+        env.apply(0, failed(EffectOutcome::MayHaveHappened)).unwrap();
         assert_eq!(env.runs[0].record.status == RunStatus::Paused, expected.is_none(), "{tool}");
         env.apply(0, Op::PassUntilDue);
         let next = env.apply(0, Op::Advance);
@@ -63,7 +63,7 @@ fn known_failure_is_retried_fresh_in_every_class() {
     let stated = RetryPolicy { once_if_risky: false, ..RetryPolicy::default() };
     for (tool, _) in CLASSES {
         let mut env = leased_env(PlannedStep { retry: stated.clone(), ..own(tool) });
-        env.apply(0, failed(Certainty::DidNotHappen)).unwrap();
+        env.apply(0, failed(EffectOutcome::DidNotHappen)).unwrap();
         env.apply(0, Op::PassUntilDue);
         let next = env.apply(0, Op::Advance).unwrap();
         assert_eq!(mode(&next), Some(AttemptMode::Fresh), "{tool}");
@@ -75,7 +75,7 @@ fn exhausted_attempts_leave_the_intent_open() {
     let once = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
     for (tool, _) in &CLASSES[1..] {
         let mut env = leased_env(PlannedStep { retry: once.clone(), ..own(tool) });
-        env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+        env.apply(0, failed(EffectOutcome::MayHaveHappened)).unwrap();
         let step_state = &env.runs[0].record.step_state;
         assert!(matches!(step_state, StepState::Unresolved { open: Some(_), .. }), "{tool}: {step_state:?}");
     }
@@ -86,7 +86,7 @@ fn unknown_outcome_keeps_the_cause() {
     let once = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
     for step in [own("shell"), PlannedStep { retry: once, ..own("native") }] {
         let mut env = leased_env(step);
-        env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+        env.apply(0, failed(EffectOutcome::MayHaveHappened)).unwrap();
         let record = &env.runs[0].record;
         let StepState::Unresolved { failure, .. } = &record.step_state else {
             panic!("{:?}", record.step_state)
@@ -145,7 +145,7 @@ fn canceled_read_is_discarded() {
 #[test]
 fn cancel_counts_unknown_effect() {
     let mut env = leased_env(own("shell"));
-    env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+    env.apply(0, failed(EffectOutcome::MayHaveHappened)).unwrap();
     env.apply(0, Op::Cancel).unwrap();
     assert_eq!(status_and_effects(&env), (RunStatus::Canceled, effects(0, 0, 1)));
 }
@@ -153,7 +153,7 @@ fn cancel_counts_unknown_effect() {
 #[test]
 fn resume_authorizes_the_same_effect() {
     let mut env = leased_env(own("shell"));
-    env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+    env.apply(0, failed(EffectOutcome::MayHaveHappened)).unwrap();
     env.apply(0, Op::Resume).unwrap();
     let commit = env.apply(0, Op::Advance).unwrap();
     assert_eq!(mode(&commit), Some(AttemptMode::Repeat));

@@ -45,7 +45,7 @@ proptest! {
             for (change, replaced) in commit.decision.receipts.iter().zip(&commit.replaced) {
                 let Some(open) = replaced.as_ref().filter(|r| r.state == ReceiptState::Intent) else { continue };
                 let new = &change.receipt;
-                assert!(open.is_for_step(&new.run, new.seq, new.undo), "{open:?}");
+                assert!(open.is_for_step(&new.run, new.seq, new.rollback), "{open:?}");
             }
         });
     }
@@ -75,7 +75,7 @@ proptest! {
     fn effect_counts_match_receipts(scenario in any_scenario()) {
         TestEnv::run(&scenario, |env, commit| {
             let run = &env.runs[commit.run];
-            let done = |undo| receipts_of(env, run).filter(|r| is_done(r) && r.undo == undo).count();
+            let done = |rollback| receipts_of(env, run).filter(|r| is_done(r) && r.rollback == rollback).count();
             assert_eq!(run.record.effects.done as usize, done(false));
             assert_eq!(run.record.effects.undone as usize, done(true));
         });
@@ -108,9 +108,9 @@ fn receipts_of<'w>(env: &'w TestEnv, run: &'w Run) -> impl Iterator<Item = &'w R
 }
 
 fn records(step: &StepRecord, receipt: &Receipt) -> bool {
-    let ended = if receipt.undo { StepStatus::RolledBack } else { StepStatus::Succeeded };
+    let ended = if receipt.rollback { StepStatus::RolledBack } else { StepStatus::Succeeded };
     step.seq == receipt.seq
-        && step.undo == receipt.undo
+        && step.rollback == receipt.rollback
         && step.receipt.as_ref() == Some(&receipt.key)
         && step.status == ended
 }

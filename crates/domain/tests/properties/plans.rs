@@ -59,8 +59,8 @@ pub(crate) fn plan(mut steps: Vec<PlannedStep>) -> Plan {
 
 fn any_step() -> impl Strategy<Value = PlannedStep> {
     prop_oneof![
-        6 => (any_call(), prop::option::of(any_call())).prop_map(|(call, undo)| {
-            PlannedStep { rollback: undo.map(Undo::Call), ..step(Work::Call(call)) }
+        6 => (any_call(), prop::option::of(any_call())).prop_map(|(call, rollback)| {
+            PlannedStep { rollback: rollback.map(Undo::Call), ..step(Work::Call(call)) }
         }),
         2 => any_wait().prop_map(step),
         1 => any_gate().prop_map(step),
@@ -190,17 +190,17 @@ pub(crate) fn any_retry() -> impl Strategy<Value = RetryPolicy> {
     )
 }
 
-/// The action that the step at `seq`, or its undo, proposes. A step that is not a call proposes one too, so that tests
+/// The action that the step at `seq`, or its rollback, proposes. A step that is not a call proposes one too, so that tests
 /// can try to claim it.
-pub(crate) fn action(plan: &Plan, run: &RunId, seq: StepSeq, undo: bool) -> Action {
+pub(crate) fn action(plan: &Plan, run: &RunId, seq: StepSeq, rollback: bool) -> Action {
     let step = plan.step(seq).unwrap();
     let done = match &step.work {
         Work::Call(call) => call.clone(),
         Work::Wait { .. } | Work::Gate { .. } => call("read", None),
     };
     let key = key_of(&done, run, &step.id);
-    match (&step.rollback, undo) {
-        (Some(Undo::Call(undoing)), true) => action_of(undoing, key.undo()),
+    match (&step.rollback, rollback) {
+        (Some(Undo::Call(undoing)), true) => action_of(undoing, key.reverse()),
         _ => action_of(&done, key),
     }
 }

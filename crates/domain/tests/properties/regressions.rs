@@ -1,6 +1,6 @@
 //! Scenarios that once failed.
 
-use domain::command::{AttemptMode, Certainty};
+use domain::command::{AttemptMode, EffectOutcome};
 use domain::plan::{OnReject, OnTimeout, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::retry_policy::RetryPolicy;
@@ -65,7 +65,7 @@ fn interrupted_effect_needs_approvers_who_are_still_in_the_directory() {
     env.apply(0, Op::Advance).unwrap();
     env.apply(0, Op::Vote { back: 0, approve: true, person: 1 }).unwrap();
     env.apply(0, Op::Advance).unwrap();
-    env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+    env.apply(0, failed(EffectOutcome::MayHaveHappened)).unwrap();
     env.apply(0, Op::Directory { person: 1, present: false });
     env.apply(0, Op::PassUntilDue);
 
@@ -83,7 +83,7 @@ fn interrupted_effect_needs_the_approval_that_policy_now_requires() {
             env.apply(0, APPROVE).unwrap();
             env.apply(0, Op::Advance).unwrap();
         }
-        env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+        env.apply(0, failed(EffectOutcome::MayHaveHappened)).unwrap();
         env.apply(0, Op::PassUntilDue);
 
         let commit = env.apply(0, Op::Claim(Binding::StricterPolicy)).unwrap();
@@ -135,7 +135,7 @@ fn rejecter_cannot_approve_the_rollback() {
     let request = &env.runs[0].approvals[env.runs[0].requested.last().unwrap()];
     assert_eq!(request.excluded.role_of(&person(2)), Some(ParticipantRole::Rejecter));
     assert!(env.apply(0, Op::Vote { back: 0, approve: true, person: 2 }).is_none());
-    assert!(env.receipts.values().all(|receipt| !receipt.undo));
+    assert!(env.receipts.values().all(|receipt| !receipt.rollback));
     assert!(env.apply(0, APPROVE).is_some(), "a user who approved the action may approve its rollback");
 }
 
@@ -205,7 +205,7 @@ fn opaque_action_is_attempted_once_by_default() {
     for (tool, status) in [("shell", RunStatus::FailedTerminal), ("native", RunStatus::FailedRetryable)] {
         let mut env = env_with([vec![own(tool)], vec![own("read")]]);
         env.apply(0, Op::Advance).unwrap();
-        env.apply(0, failed(Certainty::DidNotHappen)).unwrap();
+        env.apply(0, failed(EffectOutcome::DidNotHappen)).unwrap();
         assert_eq!(env.runs[0].record.status, status, "{tool}");
     }
 }
@@ -227,7 +227,7 @@ fn waiting_run_reuses_result_of_the_other_run() {
 fn abandoned_effect_repeats_after_operator_resumes() {
     let mut env = env_with([vec![shared("shell")], vec![shared("shell")]]);
     env.apply(1, Op::Advance);
-    env.apply(1, failed(Certainty::MayHaveHappened));
+    env.apply(1, failed(EffectOutcome::MayHaveHappened));
     env.apply(1, Op::Cancel);
     assert_eq!(env.runs[1].record.status, RunStatus::Canceled);
     let left = env.receipts.values().next().unwrap().clone();
@@ -248,7 +248,7 @@ fn abandoned_effect_repeats_after_operator_resumes() {
 fn postponed_authorized_retry_returns_to_operator() {
     let mut env = env_with([vec![shared("shell")], vec![shared("shell")]]);
     env.apply(1, Op::Advance);
-    env.apply(1, failed(Certainty::MayHaveHappened));
+    env.apply(1, failed(EffectOutcome::MayHaveHappened));
     env.apply(1, Op::Cancel);
     env.apply(0, Op::Advance).unwrap();
     env.apply(0, Op::Resume).unwrap();
@@ -265,7 +265,7 @@ fn postponed_authorized_retry_returns_to_operator() {
 fn canceled_run_does_not_count_foreign_unknown() {
     let mut env = env_with([vec![shared("shell")], vec![shared("shell")]]);
     env.apply(1, Op::Advance);
-    env.apply(1, failed(Certainty::MayHaveHappened));
+    env.apply(1, failed(EffectOutcome::MayHaveHappened));
     env.apply(1, Op::Cancel);
     env.apply(0, Op::Advance).unwrap();
 
@@ -279,7 +279,7 @@ fn canceled_run_does_not_count_foreign_unknown() {
 fn paused_retry_continues_in_the_same_mode() {
     let mut env = env_with([vec![own("native")], vec![own("read")]]);
     env.apply(0, Op::Advance);
-    env.apply(0, failed(Certainty::MayHaveHappened));
+    env.apply(0, failed(EffectOutcome::MayHaveHappened));
     env.apply(0, Op::Pause);
     env.apply(0, Op::Resume);
 
@@ -292,7 +292,7 @@ fn paused_retry_continues_in_the_same_mode() {
 fn authorization_survives_a_pause() {
     let mut env = env_with([vec![own("shell")], vec![own("read")]]);
     env.apply(0, Op::Advance);
-    env.apply(0, failed(Certainty::MayHaveHappened));
+    env.apply(0, failed(EffectOutcome::MayHaveHappened));
     env.apply(0, Op::Resume);
     env.apply(0, Op::Pause);
     env.apply(0, Op::Resume);
@@ -307,7 +307,7 @@ fn unknown_outcome_can_be_canceled_twice() {
     let mut env = env_with([vec![own("shell")], vec![own("read")]]);
     env.apply(0, Op::Advance);
     env.apply(0, Op::Cancel);
-    env.apply(0, failed(Certainty::MayHaveHappened));
+    env.apply(0, failed(EffectOutcome::MayHaveHappened));
     assert_eq!(env.runs[0].record.status, RunStatus::Paused);
 
     env.apply(0, Op::Cancel).unwrap();
@@ -322,7 +322,7 @@ fn rollback_counts_open_effect_as_unknown() {
     env.apply(0, Op::Advance);
     env.apply(0, FINISH);
     env.apply(0, Op::Advance);
-    env.apply(0, failed(Certainty::MayHaveHappened));
+    env.apply(0, failed(EffectOutcome::MayHaveHappened));
 
     env.apply(0, Op::RollBack).unwrap();
 
@@ -333,7 +333,7 @@ fn rollback_counts_open_effect_as_unknown() {
 fn unbindable_step_keeps_its_open_intent() {
     let mut env = env_with([vec![own("native")], vec![own("read")]]);
     env.apply(0, Op::Advance);
-    env.apply(0, failed(Certainty::MayHaveHappened));
+    env.apply(0, failed(EffectOutcome::MayHaveHappened));
 
     env.apply(0, Op::FailUnclaimed).unwrap();
 
@@ -363,7 +363,7 @@ fn authorization_does_not_repeat_another_effect() {
     env.apply(1, Op::Advance);
     env.apply(1, FINISH);
     env.apply(0, Op::Advance);
-    env.apply(0, failed(Certainty::MayHaveHappened));
+    env.apply(0, failed(EffectOutcome::MayHaveHappened));
     env.apply(0, Op::Resume);
 
     let commit = env.apply(0, Op::Claim(Binding::OtherKey)).unwrap();
@@ -378,7 +378,7 @@ fn authorization_does_not_repeat_another_effect() {
 fn changed_action_counts_old_effect_as_unknown() {
     let mut env = env_with([vec![own("shell")], vec![own("read")]]);
     env.apply(0, Op::Advance);
-    env.apply(0, failed(Certainty::MayHaveHappened));
+    env.apply(0, failed(EffectOutcome::MayHaveHappened));
     env.apply(0, Op::Resume);
 
     env.apply(0, Op::Claim(Binding::OtherKey)).unwrap();
@@ -419,7 +419,7 @@ fn gate_cannot_be_claimed() {
 fn authorization_covers_only_the_reviewed_action() {
     let mut env = env_with([vec![own("shell")], vec![own("read")]]);
     env.apply(0, Op::Advance);
-    env.apply(0, failed(Certainty::MayHaveHappened));
+    env.apply(0, failed(EffectOutcome::MayHaveHappened));
     env.apply(0, Op::Resume);
 
     let commit = env.apply(0, Op::Claim(Binding::OtherAction)).unwrap();
@@ -437,7 +437,7 @@ fn repeating_an_opaque_action_needs_new_approval() {
     env.apply(0, Op::Advance);
     env.apply(0, APPROVE);
     env.apply(0, Op::Advance);
-    env.apply(0, failed(Certainty::MayHaveHappened));
+    env.apply(0, failed(EffectOutcome::MayHaveHappened));
     env.apply(0, Op::Resume);
 
     env.apply(0, Op::Advance).unwrap();
@@ -465,7 +465,7 @@ fn failed_attempt_at_a_risky_action_needs_a_new_approval() {
         let mut env = env_with([vec![retried(tool, blast_radius)], vec![own("read")]]);
         start_approved(&mut env);
         let asked = env.runs[0].requested.len();
-        env.apply(0, failed(Certainty::DidNotHappen)).unwrap();
+        env.apply(0, failed(EffectOutcome::DidNotHappen)).unwrap();
         env.apply(0, Op::PassUntilDue);
 
         let commit = env.apply(0, Op::Advance).unwrap();
@@ -489,7 +489,7 @@ fn interrupted_effect_continues_under_its_approval() {
             start_approved(&mut env);
             for _ in 0..2 {
                 if !is_crash {
-                    env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+                    env.apply(0, failed(EffectOutcome::MayHaveHappened)).unwrap();
                 }
                 env.apply(0, Op::PassUntilDue);
                 let commit = env.apply(0, Op::Advance).unwrap();
@@ -504,7 +504,7 @@ fn interrupted_effect_continues_under_its_approval() {
 fn unknown_outcome_of_a_destructive_action_is_not_repeated() {
     let mut env = env_with([vec![retried("native.destructive", BlastRadius::Low)], vec![own("read")]]);
     start_approved(&mut env);
-    env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+    env.apply(0, failed(EffectOutcome::MayHaveHappened)).unwrap();
     assert_eq!(env.runs[0].record.status, RunStatus::Paused);
 
     env.apply(0, Op::Resume).unwrap();
@@ -527,7 +527,7 @@ fn key_of_another_action_is_a_conflict() {
 fn pause_does_not_authorize_retry() {
     let mut env = env_with([vec![own("native.forgetful")], vec![own("read")]]);
     env.apply(0, Op::Advance);
-    env.apply(0, failed(Certainty::MayHaveHappened));
+    env.apply(0, failed(EffectOutcome::MayHaveHappened));
     env.apply(0, Op::Pause);
     env.apply(0, Op::Pass { ms: 3_600_000 });
     env.apply(0, Op::Resume);
@@ -559,8 +559,8 @@ fn paused_wait_buffers_its_event() {
 
 #[test]
 fn rollback_waiting_for_approval_is_not_canceled() {
-    let undo = PlannedStep { blast_radius: BlastRadius::Medium, ..undoable("set") };
-    let mut env = env_with([vec![undo, own("read")], vec![own("read")]]);
+    let rollback = PlannedStep { blast_radius: BlastRadius::Medium, ..undoable("set") };
+    let mut env = env_with([vec![rollback, own("read")], vec![own("read")]]);
     env.apply(0, Op::Advance);
     env.apply(0, APPROVE);
     env.apply(0, Op::Advance);
@@ -624,7 +624,7 @@ pub(crate) fn undoable(tool: &str) -> PlannedStep {
     PlannedStep { rollback: Some(Undo::Call(call(tool, None))), retry, ..own(tool) }
 }
 
-pub(crate) fn failed(certainty: Certainty) -> Op {
+pub(crate) fn failed(certainty: EffectOutcome) -> Op {
     Op::Retry { who: WorkerRef::Current, certainty, retry_after: None }
 }
 

@@ -1,6 +1,6 @@
 //! Scenarios: two runs of one tenant, and any operations on them in any order.
 
-use domain::command::Certainty;
+use domain::command::EffectOutcome;
 use domain::{Millis, Plan};
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ pub(crate) enum Op {
     },
     Retry {
         who: WorkerRef,
-        certainty: Certainty,
+        certainty: EffectOutcome,
         retry_after: Option<Millis>,
     },
     Fail(WorkerRef),
@@ -69,7 +69,7 @@ pub(crate) enum Op {
     /// A user undoes the first run after it has ended, with a third run.
     Undo,
     TimeOut,
-    Nudge,
+    RemindApprovers,
     Postpone,
     Cancel,
     Pause,
@@ -125,7 +125,7 @@ pub(crate) fn governed_scenario() -> impl Strategy<Value = Scenario> {
         1 => Just(Op::Fail(WorkerRef::Current)),
         1 => Just(Op::Retry {
             who: WorkerRef::Current,
-            certainty: Certainty::MayHaveHappened,
+            certainty: EffectOutcome::MayHaveHappened,
             retry_after: None,
         }),
         3 => Just(Op::Pause),
@@ -184,7 +184,7 @@ fn any_op() -> impl Strategy<Value = Op> {
 
 fn any_worker_op() -> impl Strategy<Value = Op> {
     let retry_after = prop::option::of((0..7_200_000_u64).prop_map(Millis));
-    let certainty = prop_oneof![Just(Certainty::DidNotHappen), Just(Certainty::MayHaveHappened)];
+    let certainty = prop_oneof![Just(EffectOutcome::DidNotHappen), Just(EffectOutcome::MayHaveHappened)];
     prop_oneof![
         8 => (any_worker_ref(), any::<bool>()).prop_map(|(who, hand_off)| Op::Finish { who, hand_off }),
         5 => (any_worker_ref(), certainty, retry_after)
@@ -212,7 +212,7 @@ fn any_step_op() -> impl Strategy<Value = Op> {
         1 => Just(Op::OpenWait),
         1 => Just(Op::OpenGate),
         1 => Just(Op::TimeOut),
-        1 => Just(Op::Nudge),
+        1 => Just(Op::RemindApprovers),
         1 => Just(Op::Postpone),
         1 => Just(Op::FailUnclaimed),
     ]

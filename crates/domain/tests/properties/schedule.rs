@@ -18,9 +18,9 @@ proptest! {
         asked in prop::option::of(any::<u64>().prop_map(Millis)),
     ) {
         let delay = policy.delay(attempt, &Digest::from(seed), asked);
-        let honoured = asked.unwrap_or_default().min(RETRY_AFTER_MAX);
-        prop_assert!(delay <= policy.cap.max(honoured));
-        prop_assert!(delay >= honoured);
+        let honored = asked.unwrap_or_default().min(RETRY_AFTER_MAX);
+        prop_assert!(delay <= policy.cap.max(honored));
+        prop_assert!(delay >= honored);
     }
 
     #[test]

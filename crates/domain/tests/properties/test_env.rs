@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use domain::chain::StoredEvent;
 use domain::command::{
-    Admit, Assessment, AttemptMode, Cancel, Certainty, Claim, ClaimResult, Command as _, DeliverSignal, Fail,
-    Finish, Grant, Nudge, OpenGate, OpenWait, Pause, Postpone, RecordVote, Renew, Resume, Retry, RollBack,
-    TakeOver, TimeOut, Wake, admit,
+    Admit, AttemptMode, Cancel, Claim, ClaimResult, Command as _, DeliverSignal, EffectOutcome, Fail, Finish,
+    Grant, OpenGate, OpenWait, Pause, PolicyEvaluation, Postpone, RecordVote, RemindApprovers, Renew, Resume,
+    Retry, RollBack, TakeOver, TimeOut, Wake, admit,
 };
 use domain::next::{Next, next};
 use domain::payload::Fingerprint;
@@ -144,7 +144,7 @@ impl TestEnv {
     }
 
     /// A run of the rollbacks of the first run, newest first, once that run has ended.
-    fn undo(&mut self, requester: u8) -> Option<Commit> {
+    fn rollback(&mut self, requester: u8) -> Option<Commit> {
         let first = &self.runs[0];
         if self.runs.len() > 2 || !first.record.status.is_terminal() {
             return None;
@@ -180,7 +180,7 @@ impl TestEnv {
     pub(crate) fn apply_planned(&mut self, planned: &PlannedOp) -> Option<Commit> {
         let run = planned.run;
         match &planned.op {
-            Op::Undo => return self.undo(planned.user.unwrap_or(0)),
+            Op::Undo => return self.rollback(planned.user.unwrap_or(0)),
             _ if run >= self.runs.len() => return None,
             Op::Pass { ms } => self.now = Timestamp(self.now.0 + ms),
             Op::PassUntilDue => self.pass_until_due(run),
@@ -267,7 +267,7 @@ impl TestEnv {
                 run.vote(*back, *approve, *person, &self.tenant)?.decide(draft).and(nothing)
             }
             Op::TimeOut => TimeOut.decide(draft).and(nothing),
-            Op::Nudge => Nudge.decide(draft).and(nothing),
+            Op::RemindApprovers => RemindApprovers.decide(draft).and(nothing),
             Op::Postpone => Postpone { failure: failure(), retry_after: None }.decide(draft).and(nothing),
             Op::Cancel => Cancel { reason: reason() }.decide(draft).and(nothing),
             Op::Pause => Pause { reason: reason() }.decide(draft).and(nothing),
@@ -287,7 +287,7 @@ impl TestEnv {
             Next::OpenWait => self.decide_op(run, &Op::OpenWait, draft),
             Next::OpenGate => self.decide_op(run, &Op::OpenGate, draft),
             Next::TimeOut => self.decide_op(run, &Op::TimeOut, draft),
-            Next::Nudge => self.decide_op(run, &Op::Nudge, draft),
+            Next::RemindApprovers => self.decide_op(run, &Op::RemindApprovers, draft),
         }
     }
 
@@ -311,7 +311,7 @@ impl TestEnv {
         if !action.class.has_effect() && matches!(verdict.ruling, Ruling::NeedsApproval(_)) {
             verdict.ruling = Ruling::Allow;
         }
-        let assessment = Some(Assessment { verdict, observed: None });
+        let assessment = Some(PolicyEvaluation { verdict, observed: None });
         let ended = |receipt: &Receipt| {
             let owner = self.runs.iter().find(|run| run.record.key.run == receipt.run);
             owner.is_some_and(|owner| owner.record.status.is_terminal())
@@ -490,7 +490,7 @@ fn stored(decision: &Decision) -> impl Iterator<Item = StoredEvent> + '_ {
 /// The intent that an earlier attempt left open.
 pub(crate) fn open_intent(step_state: &StepState) -> Option<&Intent> {
     match step_state {
-        StepState::Ready { authorised: open, .. }
+        StepState::Ready { authorized: open, .. }
         | StepState::Retrying { open, .. }
         | StepState::WaitingApproval { open, .. }
         | StepState::Unresolved { open, .. } => open.as_ref(),
@@ -511,15 +511,15 @@ fn granted(claimed: ClaimResult) -> Outcome {
 /// A worker whose attempt repeats an earlier one cannot know that nothing happened.
 fn retry(
     grant: &Grant,
-    certainty: Certainty,
+    certainty: EffectOutcome,
     retry_after: Option<Millis>,
     draft: &mut Draft<'_>,
 ) -> Result<Outcome, Refusal> {
-    let certainty = if grant.mode == AttemptMode::Fresh { certainty } else { Certainty::MayHaveHappened };
+    let certainty = if grant.mode == AttemptMode::Fresh { certainty } else { EffectOutcome::MayHaveHappened };
     let receipt = grant.receipt.clone();
     Retry { fence: grant.fence, failure: failure(), certainty, retry_after, receipt }.decide(draft)?;
     Ok(match (&grant.receipt, certainty) {
-        (Some(receipt), Certainty::DidNotHappen) => Outcome::DidNotHappen(receipt.key.clone()),
+        (Some(receipt), EffectOutcome::DidNotHappen) => Outcome::DidNotHappen(receipt.key.clone()),
         (Some(_) | None, _) => Outcome::Nothing,
     })
 }
@@ -531,7 +531,7 @@ fn fail(grant: &Grant, draft: &mut Draft<'_>) -> Result<Outcome, Refusal> {
             .map(|_| Outcome::Nothing);
     };
     if grant.mode != AttemptMode::Fresh {
-        return retry(grant, Certainty::MayHaveHappened, None, draft);
+        return retry(grant, EffectOutcome::MayHaveHappened, None, draft);
     }
     Fail { fence: Some(grant.fence), failure: failure(), receipt: Some(receipt.clone()) }.decide(draft)?;
     Ok(Outcome::DidNotHappen(receipt.key.clone()))

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::machine::{RunMove, StepMove};
+use domain::machine::{RunTransition, StepTransition};
 use domain::{Event, RunRecord, RunStatus, StepSeq, StepStatus};
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ proptest! {
                 status = Some(moved.to);
             }
             let last = commit.decision.record.status;
-            assert!(status == Some(last) || status.unwrap().after(RunMove::Claim) == Ok(last));
+            assert!(status == Some(last) || status.unwrap().after(RunTransition::Claim) == Ok(last));
         });
     }
 
@@ -58,7 +58,7 @@ proptest! {
                 commit.decision.steps.iter().map(|record| (record.event, record.seq, record.status)).collect();
             assert_eq!(records, ended);
 
-            let mut all: Vec<_> = env.runs[commit.run].steps.iter().map(|record| (record.seq, record.undo)).collect();
+            let mut all: Vec<_> = env.runs[commit.run].steps.iter().map(|record| (record.seq, record.rollback)).collect();
             let count = all.len();
             all.sort_unstable();
             all.dedup();
@@ -70,7 +70,7 @@ proptest! {
     fn earlier_steps_have_succeeded(scenario in any_scenario()) {
         TestEnv::run(&scenario, |env, commit| {
             let run = &env.runs[commit.run];
-            let done = |seq| run.steps.iter().any(|r| r.seq == seq && !r.undo && r.status == StepStatus::Succeeded);
+            let done = |seq| run.steps.iter().any(|r| r.seq == seq && !r.rollback && r.status == StepStatus::Succeeded);
             assert!((0..run.record.at.0).map(StepSeq).all(done));
         });
     }
@@ -101,11 +101,11 @@ fn initial_status(commit: &Commit) -> StepStatus {
 }
 
 fn run_moves(from: RunStatus) -> Vec<RunStatus> {
-    RunMove::ALL.iter().filter_map(|by| from.after(*by).ok()).collect()
+    RunTransition::ALL.iter().filter_map(|by| from.after(*by).ok()).collect()
 }
 
 fn step_moves(from: StepStatus) -> Vec<StepStatus> {
-    StepMove::ALL.iter().filter_map(|by| from.after(*by).ok()).collect()
+    StepTransition::ALL.iter().filter_map(|by| from.after(*by).ok()).collect()
 }
 
 /// Whether one move leads there, or two moves that one event records together.

@@ -15,7 +15,7 @@ use domain::{
     ConcurrencyKey, InboxEntry, InboxStatus, Millis, OnConflict, Plan, Refusal, RunKey, TenantId, Timestamp,
 };
 use serde_json::Value;
-use store::{Holder, KeyAcquisition, Store, StoreError, Waiter};
+use store::{KeyAcquisition, KeyHolder, Store, StoreError, Waiter};
 
 use crate::admission::AdmissionService;
 use crate::error::{EngineError, error_chain};
@@ -112,7 +112,7 @@ impl<S: Store> AdmissionService<'_, S> {
         self,
         tenant: &TenantId,
         key: &ConcurrencyKey,
-        holder: Holder,
+        holder: KeyHolder,
     ) -> Result<Option<Waiter>, EngineError> {
         let mut next = holder.next;
         for _ in 0..REPAIRS_MAX {
@@ -184,7 +184,7 @@ impl<S: Store> AdmissionService<'_, S> {
         }
         // The due time comes first: a process that dies before it sends the message leaves it to the sweep.
         self.core.retry_busy(|store| store.postpone_entry(&run, now + START_DUE_AFTER)).await?;
-        self.announce_entry(&run, Millis(0)).await
+        self.enqueue_entry(&run, Millis(0)).await
     }
 
     /// What happens to a request of `plan` whose key is held by `by`. It joins only a run of the same workflow: a run of

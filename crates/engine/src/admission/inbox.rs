@@ -55,7 +55,7 @@ impl<S: Store> AdmissionService<'_, S> {
         let accepted = self.store_event(event, InboxStatus::Pending).await?;
         // A duplicate is announced again: the process that stored the first may have died before it sent the message.
         if accepted.status == InboxStatus::Pending {
-            self.announce_entry(&accepted.run, Millis(0)).await?;
+            self.enqueue_entry(&accepted.run, Millis(0)).await?;
         }
         Ok(accepted)
     }
@@ -64,11 +64,11 @@ impl<S: Store> AdmissionService<'_, S> {
     /// message goes out before the entry is stored, so that a process that dies in between loses nothing. If nothing was
     /// stored, the message finds no entry.
     pub async fn accept_without_retry(self, event: InboundEvent) -> Result<AcceptResult, EngineError> {
-        self.announce_entry(&InboxEntry::run_of(&event.tenant, &event.key), SENT_AHEAD_DELAY).await?;
+        self.enqueue_entry(&InboxEntry::run_of(&event.tenant, &event.key), SENT_AHEAD_DELAY).await?;
         self.accept(event).await
     }
 
-    pub(super) async fn announce_entry(self, run: &RunKey, delay: Millis) -> Result<(), EngineError> {
+    pub(super) async fn enqueue_entry(self, run: &RunKey, delay: Millis) -> Result<(), EngineError> {
         let message = Outgoing { run: run.clone(), queue: QueueName::Ingest, job: Job::Start, delay };
         Ok(self.core.retry_busy(|store| store.send(&message)).await?)
     }
@@ -79,7 +79,7 @@ impl<S: Store> AdmissionService<'_, S> {
         let entry = self.core.retry_busy(|store| store.entry(run)).await?;
         let pending = entry.filter(|entry| entry.status == InboxStatus::Pending);
         let Some(entry) = pending else { return Ok(false) };
-        self.announce_entry(run, Millis(0)).await?;
+        self.enqueue_entry(run, Millis(0)).await?;
         let due_at = entry.due_again(self.core.now());
         self.core.retry_busy(|store| store.postpone_entry(run, due_at)).await?;
         journal::log_entry_resent(run, entry.source);

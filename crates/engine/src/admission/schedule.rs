@@ -11,7 +11,7 @@ use domain::{
 use serde_json::json;
 use store::{DueSchedule, Store};
 
-use super::occurrences::{self, Occurrences};
+use super::occurrences::{self, ScheduledTimes};
 use crate::admission::AdmissionService;
 use crate::admission::InboundEvent;
 use crate::error::{EngineError, error_chain};
@@ -61,16 +61,16 @@ pub(super) fn first_occurrence(plan: &Plan, now: Timestamp) -> Result<Option<Tim
     Ok(occurrences_of(schedule, plan.hash())?.after(now))
 }
 
-fn occurrences_of(schedule: &Schedule, plan: Digest) -> Result<Occurrences<'_>, EngineError> {
+fn occurrences_of(schedule: &Schedule, plan: Digest) -> Result<ScheduledTimes<'_>, EngineError> {
     let why = || format!("unknown time zone {:?}", schedule.zone);
-    Occurrences::of(schedule).ok_or_else(|| EngineError::BadPlan { plan, why: why() })
+    ScheduledTimes::of(schedule).ok_or_else(|| EngineError::BadPlan { plan, why: why() })
 }
 
 /// A scheduled time, as an event.
 fn event(
     applied: &AppliedWorkflow,
     schedule: &Schedule,
-    times: &Occurrences<'_>,
+    times: &ScheduledTimes<'_>,
     time: Timestamp,
 ) -> Result<InboundEvent, EngineError> {
     let bad = |why: String| EngineError::BadPlan { plan: applied.plan, why };

@@ -24,7 +24,7 @@ use crate::error::{EngineError, error_chain};
 use crate::tenant_handle::TenantHandle;
 
 impl StartRun {
-    /// The request as an event, to be stored while it waits or to recognise a duplicate.
+    /// The request as an event, to be stored while it waits or to recognize a duplicate.
     fn into_event(self) -> InboundEvent {
         let start_request = StartRequest {
             plan: self.plan.hash(),

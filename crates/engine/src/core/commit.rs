@@ -171,7 +171,7 @@ impl LoadedRun {
     }
 }
 
-/// An own write is recognised by the operation id on the record, or on the lease it granted if others have written
+/// An own write is recognized by the operation id on the record, or on the lease it granted if others have written
 /// since.
 fn is_own_write(record: &RunRecord, op: &OpId) -> bool {
     record.op == *op || matches!(&record.step_state, StepState::Running(lease) if lease.op == *op)

@@ -5,7 +5,8 @@
 //! stops at the next commit when its process shuts down.
 
 use domain::command::{
-    AfterStep, Claim, ClaimResult, Command as _, Fail, Grant, Nudge, OpenGate, OpenWait, TakeOver, TimeOut,
+    AfterStep, Claim, ClaimResult, Command as _, Fail, Grant, OpenGate, OpenWait, RemindApprovers, TakeOver,
+    TimeOut,
 };
 use domain::next::{Next, next};
 use domain::plan::Work;
@@ -22,7 +23,7 @@ use crate::core::commit::{CommitResult, ROUNDS_MAX};
 use crate::core::{AdvanceResult, LoadedRun};
 use crate::error::{EngineError, error_chain};
 use crate::execution::ExecutionService;
-use crate::execution::bind::{BindError, Proposal, RunCache, Unbound};
+use crate::execution::bind::{BindError, NotProposed, Proposal, RunCache};
 use crate::execution::perform::Renewal;
 
 /// How far one call advances a run before other runs get a turn.
@@ -127,11 +128,11 @@ pub(crate) enum HandOff {
 fn starts_work(todo: Next) -> bool {
     match todo {
         Next::Claim | Next::TakeOver | Next::OpenWait | Next::OpenGate => true,
-        Next::TimeOut | Next::Nudge | Next::Nothing | Next::NotBefore(_) => false,
+        Next::TimeOut | Next::RemindApprovers | Next::Nothing | Next::NotBefore(_) => false,
     }
 }
 
-impl Unbound {
+impl NotProposed {
     /// Fails or postpones a step whose action cannot be determined.
     fn apply_to(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
         match self {
@@ -229,7 +230,7 @@ impl<S: Store> ExecutionService<'_, S> {
                 self.open_step(loaded, hand_off).await
             }
             Next::TimeOut => self.decide_timeout(loaded, |draft| TimeOut.decide(draft).map(drop)).await,
-            Next::Nudge => self.decide_timeout(loaded, |draft| Nudge.decide(draft)).await,
+            Next::RemindApprovers => self.decide_timeout(loaded, |draft| RemindApprovers.decide(draft)).await,
             Next::Nothing | Next::NotBefore(_) => Ok(RunPosition::Free(loaded)),
         }
     }
@@ -243,7 +244,7 @@ impl<S: Store> ExecutionService<'_, S> {
         let seq = loaded.record.at;
         let proposal = match self.bind(&loaded, &mut driver.cache, seq).await {
             Ok(proposal) => proposal,
-            Err(BindError::Unbound(unbound)) => {
+            Err(BindError::NotProposed(unbound)) => {
                 return self
                     .decide_once(loaded, &self.initiator(), |draft| unbound.apply_to(draft).map(|()| None))
                     .await;
@@ -295,7 +296,7 @@ impl<S: Store> ExecutionService<'_, S> {
     ) -> Result<RunPosition, EngineError> {
         let hand_off = match hand_off {
             Ok(hand_off) => Ok(hand_off),
-            Err(BindError::Unbound(unbound)) => Err(unbound),
+            Err(BindError::NotProposed(unbound)) => Err(unbound),
             Err(BindError::Failed(error)) => return Err(error),
         };
         self.decide_once(loaded, &self.initiator(), |draft| match hand_off {
@@ -358,7 +359,7 @@ impl<S: Store> ExecutionService<'_, S> {
             // It may have taken long, and dispatch may have been stopped meanwhile.
             Ok(_) if !self.core.may_start_work(record).await? => Ok(HandOff::None),
             Ok(hand_off) => Ok(hand_off),
-            Err(BindError::Unbound(_)) => Ok(HandOff::None),
+            Err(BindError::NotProposed(_)) => Ok(HandOff::None),
             Err(BindError::Failed(error)) => Err(error),
         }
     }
@@ -390,7 +391,7 @@ impl<S: Store> ExecutionService<'_, S> {
 
     /// Ends a held step together with what follows it. The outcome of an effect is not dropped because the store cannot
     /// record it now, for example because its disk is full: the lease is renewed, and the outcome is recorded later.
-    pub(crate) async fn conclude(
+    pub(crate) async fn record_outcome(
         self,
         mut loaded: LoadedRun,
         held: LeasedEffect,

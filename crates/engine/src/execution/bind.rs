@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use connectors::{Observed, ProposalRequest, Tool, in_trace};
-use domain::command::{Assessment, Postpone};
+use domain::command::{PolicyEvaluation, Postpone};
 use domain::plan::{InputRefs, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::validation::thousandths;
@@ -43,7 +43,7 @@ impl RunCache {
 }
 
 /// Why the action cannot be determined.
-pub(crate) enum Unbound {
+pub(crate) enum NotProposed {
     /// It never can.
     Permanent(Failure),
     /// The external system could not be read; it may succeed later.
@@ -53,14 +53,14 @@ pub(crate) enum Unbound {
 /// Why there is no action.
 pub(crate) enum BindError {
     /// The step fails or is postponed.
-    Unbound(Unbound),
+    NotProposed(NotProposed),
     /// What the action is computed from could not be read.
     Failed(EngineError),
 }
 
 impl From<Failure> for BindError {
     fn from(failure: Failure) -> Self {
-        Self::Unbound(Unbound::Permanent(failure))
+        Self::NotProposed(NotProposed::Permanent(failure))
     }
 }
 
@@ -84,13 +84,13 @@ pub(crate) struct Proposal {
     pub(crate) receipt: Option<Receipt>,
     /// Whether the run that wrote the receipt has ended without an outcome.
     pub(crate) abandoned: bool,
-    pub(crate) assessment: Option<Assessment>,
+    pub(crate) assessment: Option<PolicyEvaluation>,
     /// Approvers of the step who may no longer approve.
     pub(crate) departed: Vec<PersonId>,
 }
 
 impl Proposal {
-    fn without_effect(tool: Arc<dyn Tool>, action: Action, assessment: Option<Assessment>) -> Self {
+    fn without_effect(tool: Arc<dyn Tool>, action: Action, assessment: Option<PolicyEvaluation>) -> Self {
         Self { tool, action, receipt: None, abandoned: false, assessment, departed: Vec::new() }
     }
 }
@@ -102,7 +102,7 @@ struct ProposedAction {
     origin: ActionOrigin,
     observed: Option<Value>,
     /// Present if policy denies the action before the external system was read.
-    denied: Option<Assessment>,
+    denied: Option<PolicyEvaluation>,
 }
 
 /// A call of a tool, with its bound fields.
@@ -182,11 +182,11 @@ impl<'s, S: Store> ExecutionService<'s, S> {
         // run itself, or by the first undo that succeeds with it.
         let undone_run = loaded.record.undone_run();
         let run = undone_run.as_ref().unwrap_or(&loaded.record.key);
-        let undo = undone_run.is_some() || loaded.record.is_rolling_back();
+        let reverts = undone_run.is_some() || loaded.record.is_rolling_back();
         let mut request = ProposalRequest {
             run,
             step: &step.id,
-            undo,
+            reverts,
             has_rollback: declares_rollback(&self.core.tools, step),
             fields,
             observed: None,
@@ -216,11 +216,11 @@ impl<'s, S: Store> ExecutionService<'s, S> {
         seq: StepSeq,
         action: &Action,
         origin: ActionOrigin,
-    ) -> Result<Option<Assessment>, BindError> {
+    ) -> Result<Option<PolicyEvaluation>, BindError> {
         action.check().map_err(|why| Failure::new(failure::ACTION_INVALID, why))?;
         let (governance, tenant) = (self.governance(), &loaded.record.key.tenant);
         let assess = |settings| governance.assess(loaded, seq, (None, settings), (action, origin, None));
-        let is_denied = |assessment: &Assessment| assessment.verdict.ruling == Ruling::Deny;
+        let is_denied = |assessment: &PolicyEvaluation| assessment.verdict.ruling == Ruling::Deny;
         let recent = self.core.recent_settings(tenant).await?;
         let denied = Some(assess(recent.clone()).await?).filter(is_denied);
         if denied.is_none() || !action.class.has_effect() {
@@ -429,7 +429,7 @@ async fn observe(
         }
         Observed::Found(found) => Ok(Some(found)),
         Observed::Retryable { failure, retry_after } => {
-            Err(BindError::Unbound(Unbound::Transient(Postpone { failure, retry_after })))
+            Err(BindError::NotProposed(NotProposed::Transient(Postpone { failure, retry_after })))
         }
         Observed::Terminal(failure) => Err(failure.into()),
     }

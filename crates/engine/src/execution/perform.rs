@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use connectors::{LookUpResult, ToolCall, ToolOutcome, ToolResult, in_trace};
 use domain::command::{
-    AfterStep, AttemptMode, Certainty, Command as _, Fail, Finish, Renew, Retry, RetryResult,
+    AfterStep, AttemptMode, Command as _, EffectOutcome, Fail, Finish, Renew, Retry, RetryResult,
 };
 use domain::payload::Fingerprint;
 use domain::{Charge, Draft, Failure, Fence, Initiator, Payload, Refusal, StepSeq, failure, json};
@@ -60,12 +60,12 @@ impl<S: Store> ExecutionService<'_, S> {
                     certainty: if held.grant.mode == AttemptMode::Fresh {
                         certainty
                     } else {
-                        Certainty::MayHaveHappened
+                        EffectOutcome::MayHaveHappened
                     },
                     retry_after,
                     receipt: held.grant.receipt,
                 };
-                self.conclude(loaded, effect, HandOff::None, |draft| {
+                self.record_outcome(loaded, effect, HandOff::None, |draft| {
                     command.clone().decide(draft).map(advanced)
                 })
                 .await
@@ -108,7 +108,7 @@ impl<S: Store> ExecutionService<'_, S> {
             usage: done.usage,
             receipt: held.grant.receipt,
         };
-        self.conclude(loaded, effect, hand_off, |draft| command.clone().decide(draft).map(Some)).await
+        self.record_outcome(loaded, effect, hand_off, |draft| command.clone().decide(draft).map(Some)).await
     }
 
     /// The hand-off to the next step, if it is prepared in time. The lease of the step is not renewed meanwhile, so its
@@ -143,16 +143,19 @@ impl<S: Store> ExecutionService<'_, S> {
             let command = Retry {
                 fence: held.grant.fence,
                 failure,
-                certainty: Certainty::MayHaveHappened,
+                certainty: EffectOutcome::MayHaveHappened,
                 retry_after: None,
                 receipt: held.grant.receipt,
             };
             return self
-                .conclude(loaded, effect, HandOff::None, |draft| command.clone().decide(draft).map(advanced))
+                .record_outcome(loaded, effect, HandOff::None, |draft| {
+                    command.clone().decide(draft).map(advanced)
+                })
                 .await;
         }
         let command = Fail { fence: Some(held.grant.fence), failure, receipt: held.grant.receipt };
-        self.conclude(loaded, effect, HandOff::None, |draft| command.clone().decide(draft).map(Some)).await
+        self.record_outcome(loaded, effect, HandOff::None, |draft| command.clone().decide(draft).map(Some))
+            .await
     }
 
     /// Performs the step and renews the lease until the tool returns. A lost lease ends the work at once. So does a lease
@@ -311,12 +314,12 @@ async fn call_tool(held: &LeasedStep, call: ToolCall<'_>) -> ToolOutcome {
 }
 
 fn unclear(failure: Failure) -> ToolOutcome {
-    ToolOutcome::Retryable { failure, certainty: Certainty::MayHaveHappened, retry_after: None }
+    ToolOutcome::Retryable { failure, certainty: EffectOutcome::MayHaveHappened, retry_after: None }
 }
 
 fn canceled() -> ToolOutcome {
     let failure = Failure::new("CANCELED", "the run is being canceled");
-    ToolOutcome::Retryable { failure, certainty: Certainty::DidNotHappen, retry_after: None }
+    ToolOutcome::Retryable { failure, certainty: EffectOutcome::DidNotHappen, retry_after: None }
 }
 
 fn advanced(retried: RetryResult) -> Option<AfterStep> {

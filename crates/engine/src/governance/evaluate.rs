@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use domain::command::Assessment;
+use domain::command::PolicyEvaluation;
 use domain::validation::{ActionContext, tighten};
 use domain::{Action, ActionOrigin, StepSeq, StepState, Tenant, Verdict};
 use policy::VerdictCache;
@@ -37,7 +37,7 @@ impl<S: Store> GovernanceService<'_, S> {
         seq: StepSeq,
         (confidence, tenant): (Option<u16>, Tenant),
         (action, origin, observed): (&Action, ActionOrigin, Option<Value>),
-    ) -> Result<Assessment, EngineError> {
+    ) -> Result<PolicyEvaluation, EngineError> {
         let bundle = self.core.bundle(&tenant, &self.core.verdict_pool).await?;
         let has_later_effect = policy_input::has_later_effect(loaded.plan.plan(), &self.core.tools, seq);
         let question = PolicyQuestion { bundle, tenant, seq, origin, confidence, has_later_effect };
@@ -49,7 +49,7 @@ impl<S: Store> GovernanceService<'_, S> {
             let evaluate = move |_: &dyn Fn() -> bool| question.verdict(&verdicts, &run, &action);
             self.core.verdict_pool.run(&loaded.record.key.tenant, evaluate).await?
         };
-        Ok(Assessment { verdict, observed })
+        Ok(PolicyEvaluation { verdict, observed })
     }
 }
 

@@ -238,7 +238,7 @@ impl Forecast<'_> {
         let request = ProposalRequest {
             run: &self.record.key,
             step: &step.id,
-            undo: self.record.is_rolling_back(),
+            reverts: self.record.is_rolling_back(),
             has_rollback: policy_input::declares_rollback(self.tools, step),
             fields,
             observed: None,

@@ -18,7 +18,7 @@ pub fn facts<'a>(action: &'a Action, context: &ActionContext<'a>) -> Option<Poli
             blast_radius: step.blast_radius,
             critical: step.critical,
             phase: step.phase,
-            undo: record.is_rolling_back(),
+            rollback: record.is_rolling_back(),
             origin: context.origin,
             attempt: context.attempt.saturating_add(1),
         },

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::error::{EngineError, error_chain};
 use crate::operations::OperationsService;
 use crate::operations::dispatch::{DispatchScope, STOP_VISIBLE_AFTER};
-use crate::operations::pages::{Bookmark, Pages, PartLimit, Tenants};
+use crate::operations::pages::{BatchLimit, Pages, ResumePosition, Tenants};
 use crate::tenant_handle::TenantHandle;
 
 /// Runs change status while the lists are read. The lists are read until they contain no new run, and at most this
@@ -74,7 +74,7 @@ struct BackoutRequest<'o> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackoutProgress {
     /// When the backout started, as the dispatch switch records it.
-    pub begun: Timestamp,
+    pub started_at: Timestamp,
     counts: Backout,
     /// The first pass is made before every process has seen the stop. It cancels every run that is listed and ignores
     /// the time of its admission, because the clock of another machine may be fast. Later passes, and a repeated
@@ -83,13 +83,13 @@ pub struct BackoutProgress {
     /// How many were canceled before this pass.
     ended_before: u64,
     /// Where the pass stopped; `None` before it starts.
-    from: Option<Bookmark>,
+    from: Option<ResumePosition>,
 }
 
 impl BackoutProgress {
-    /// The backout that started at `begun`, and whether this call started it.
-    fn begin(begun: Timestamp, is_new: bool) -> Self {
-        Self { begun, counts: Backout::default(), pass: u32::from(!is_new), ended_before: 0, from: None }
+    /// The backout that started at `started_at`, and whether this call started it.
+    fn begin(started_at: Timestamp, is_new: bool) -> Self {
+        Self { started_at, counts: Backout::default(), pass: u32::from(!is_new), ended_before: 0, from: None }
     }
 
     /// The counts of runs that are left are counted again in each pass.
@@ -108,7 +108,7 @@ impl BackoutProgress {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountProgress {
     counted: u64,
-    from: Bookmark,
+    from: ResumePosition,
 }
 
 impl<S: Store> TenantHandle<S> {
@@ -163,14 +163,14 @@ impl<S: Store> OperationsService<'_, S> {
         mut progress: impl FnMut(&Backout) + Send,
     ) -> Result<(Backout, Option<BackoutProgress>), EngineError> {
         let mut so_far = match so_far {
-            Some(so_far) if self.backout_started_at(scope).await? == Some(so_far.begun) => so_far,
+            Some(so_far) if self.backout_started_at(scope).await? == Some(so_far.started_at) => so_far,
             Some(_) => return Err(EngineError::DispatchStartedDuringBackout),
             None => self.begin_backout(scope, admin, reason).await?,
         };
-        let until = so_far.begun + STOP_VISIBLE_AFTER;
+        let until = so_far.started_at + STOP_VISIBLE_AFTER;
         let request =
             BackoutRequest { until, by, reason: bounded(&format!("backout: {reason}"), MESSAGE_CHARS_MAX) };
-        let mut limit = PartLimit::start();
+        let mut limit = BatchLimit::start();
         loop {
             if so_far.pass > 0 {
                 // Until then a process that has not seen the stop may start a step, and the index may not list its run.
@@ -208,8 +208,8 @@ impl<S: Store> OperationsService<'_, S> {
         let earlier = self.backout_started_at(scope).await?;
         let now = self.core.now();
         let request = DispatchStop { backout: Some(now), ..DispatchStop::new(by.clone(), reason, now) };
-        let begun = self.stop(scope, request).await?.backout.unwrap_or(now);
-        Ok(BackoutProgress::begin(begun, earlier != Some(begun)))
+        let started_at = self.stop(scope, request).await?.backout.unwrap_or(now);
+        Ok(BackoutProgress::begin(started_at, earlier != Some(started_at)))
     }
 
     /// How many runs a backout would cancel.
@@ -232,7 +232,7 @@ impl<S: Store> OperationsService<'_, S> {
     ) -> Result<(u64, Option<CountProgress>), EngineError> {
         let (mut counted, mut from) =
             so_far.map_or((0, None), |CountProgress { counted, from }| (counted, Some(from)));
-        let mut limit = PartLimit::start();
+        let mut limit = BatchLimit::start();
         let mut tenants = Tenants::of(scope, &mut from);
         while let Some(tenant) = tenants.next(self.core).await? {
             let mut pages = Pages::of(&tenant, self.backout_cutoff(&tenant).await?, from.as_ref());
@@ -251,8 +251,9 @@ impl<S: Store> OperationsService<'_, S> {
     /// Runs admitted before this time are being canceled; `None` if `tenant` is not backed out.
     async fn backout_cutoff(self, tenant: &TenantId) -> Result<Option<Timestamp>, EngineError> {
         let state = self.dispatch(tenant).await?;
-        let begun = [state.fleet, state.tenant].into_iter().flatten().find_map(|stopped| stopped.backout);
-        Ok(begun.map(|begun| begun + STOP_VISIBLE_AFTER))
+        let started_at =
+            [state.fleet, state.tenant].into_iter().flatten().find_map(|stopped| stopped.backout);
+        Ok(started_at.map(|started_at| started_at + STOP_VISIBLE_AFTER))
     }
 
     /// Processes each run once, up to the size of a part; returns where it stopped.
@@ -261,9 +262,9 @@ impl<S: Store> OperationsService<'_, S> {
         scope: &DispatchScope,
         request: &BackoutRequest<'_>,
         so_far: &mut BackoutProgress,
-        limit: &mut PartLimit,
+        limit: &mut BatchLimit,
         progress: &mut (impl FnMut(&Backout) + Send),
-    ) -> Result<Option<Bookmark>, EngineError> {
+    ) -> Result<Option<ResumePosition>, EngineError> {
         let mut from = so_far.from.take();
         if from.is_none() {
             so_far.begin_pass();

@@ -19,7 +19,7 @@ use crate::core::commit::ROUNDS_MAX;
 use crate::core::dispatch::DispatchState;
 use crate::error::EngineError;
 use crate::operations::OperationsService;
-use crate::operations::pages::{Bookmark, Pages, PartLimit, Tenants};
+use crate::operations::pages::{BatchLimit, Pages, ResumePosition, Tenants};
 use crate::tenant_handle::TenantHandle;
 
 /// Every process has seen a stop after this long: one second of caching, and one for the store's eventually
@@ -37,7 +37,7 @@ pub enum DispatchScope {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartProgress {
     enqueued: u64,
-    from: Bookmark,
+    from: ResumePosition,
 }
 
 impl<S: Store> TenantHandle<S> {
@@ -133,7 +133,7 @@ impl<S: Store> OperationsService<'_, S> {
         }
         let (mut enqueued, mut from) =
             so_far.map_or((0, None), |StartProgress { enqueued, from }| (enqueued, Some(from)));
-        let mut limit = PartLimit::start();
+        let mut limit = BatchLimit::start();
         let mut tenants = Tenants::of(scope, &mut from);
         while let Some(tenant) = tenants.next(self.core).await? {
             let mut pages = Pages::of(&tenant, None, from.as_ref());

@@ -176,9 +176,9 @@ impl<S: Store> OperationsService<'_, S> {
         let RunKey { tenant, run } = &record.key;
         let name = self.core.store.bundle_name(run);
         let stored = self.core.retry_busy(|store| store.put_bundle(tenant, &name, bytes.clone())).await?;
-        let sealed_at = self.core.now();
+        let recorded_at = self.core.now();
         let Some(stored) = stored.filter(|stored| *stored != bytes) else {
-            return Ok(Evidence { bundle: store::blob_ref(&bytes), name, index, sealed_at });
+            return Ok(Evidence { bundle: store::blob_ref(&bytes), name, index, recorded_at });
         };
         let key = self.core.evidence_signer.as_ref().map(|signer| signer.key.public());
         let is_ours = |stored: &[u8]| key.as_ref().is_some_and(|key| evidence::is_signed_by(stored, key));
@@ -186,7 +186,7 @@ impl<S: Store> OperationsService<'_, S> {
             Ok(claim)
                 if is_ours(&stored) && claim.run == record.key && claim.leaf == evidence::leaf(record) =>
             {
-                Ok(Evidence { bundle: store::blob_ref(&stored), name, index: claim.index, sealed_at })
+                Ok(Evidence { bundle: store::blob_ref(&stored), name, index: claim.index, recorded_at })
             }
             _ => Err(EngineError::AlteredRun { run: record.key.clone(), what: "its signed bundle" }),
         }

@@ -24,7 +24,7 @@ pub struct RunView {
     /// The approval requests, in order.
     pub approvals: Vec<Approval>,
     /// The events, if the chain verifies.
-    pub events: Result<Vec<Event>, chain::ChainFault>,
+    pub events: Result<Vec<Event>, chain::ChainError>,
 }
 
 impl RunView {

@@ -32,7 +32,7 @@ const PART_TIME: Duration = Duration::from_secs(5);
 
 /// Where a reader stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Bookmark {
+pub(crate) struct ResumePosition {
     tenant: TenantId,
     status: RunStatus,
     before: Option<Cursor>,
@@ -44,7 +44,7 @@ pub(crate) struct Bookmark {
     more: bool,
 }
 
-impl Bookmark {
+impl ResumePosition {
     /// The same position, with the tenants that come after it.
     pub(crate) fn with_later_tenants(&self, tenants: Tenants) -> Self {
         let Self { tenant, status, before, .. } = self.clone();
@@ -63,7 +63,7 @@ pub(crate) struct Tenants {
 impl Tenants {
     /// The tenants from the bookmark on. A bookmark may come from a client, and does not extend the scope. The later
     /// tenants are taken from the bookmark: copying them for each part would take longer with each tenant.
-    pub(crate) fn of(scope: &DispatchScope, from: &mut Option<Bookmark>) -> Self {
+    pub(crate) fn of(scope: &DispatchScope, from: &mut Option<ResumePosition>) -> Self {
         let (next, more) = match (scope, from) {
             (DispatchScope::Tenant(tenant), _) => (VecDeque::from([tenant.clone()]), false),
             (DispatchScope::All, Some(from)) => {
@@ -91,17 +91,17 @@ impl Tenants {
 pub(crate) struct Pages {
     tenant: TenantId,
     until: Option<Timestamp>,
-    next: Option<Bookmark>,
+    next: Option<ResumePosition>,
 }
 
 impl Pages {
     /// The active runs of `tenant`, from the bookmark on; only those admitted before `until`, if given.
-    pub(crate) fn of(tenant: &TenantId, until: Option<Timestamp>, from: Option<&Bookmark>) -> Self {
+    pub(crate) fn of(tenant: &TenantId, until: Option<Timestamp>, from: Option<&ResumePosition>) -> Self {
         let from = from.filter(|from| from.tenant == *tenant).cloned();
         let next = from.or_else(|| {
             let status = next_status(None)?;
             let (later, more) = (VecDeque::new(), false);
-            Some(Bookmark { tenant: tenant.clone(), status, before: None, later, more })
+            Some(ResumePosition { tenant: tenant.clone(), status, before: None, later, more })
         });
         Self { tenant: tenant.clone(), until, next }
     }
@@ -111,23 +111,27 @@ impl Pages {
         &mut self,
         core: &Core<S>,
     ) -> Result<Option<Vec<RunRecord>>, EngineError> {
-        let Some(Bookmark { tenant, status, before, later, more }) = self.next.take() else {
+        let Some(ResumePosition { tenant, status, before, later, more }) = self.next.take() else {
             return Ok(None);
         };
         let query =
             RunQuery { status: Some(status), until: self.until, before, ..RunQuery::newest(PAGE_RUNS) };
         let page = core.retry_busy(|store| store.runs(&self.tenant, query.clone())).await?;
         self.next = match page.next {
-            Some(before) => Some(Bookmark { tenant, status, before: Some(before), later, more }),
-            None => {
-                next_status(Some(status)).map(|status| Bookmark { tenant, status, before: None, later, more })
-            }
+            Some(before) => Some(ResumePosition { tenant, status, before: Some(before), later, more }),
+            None => next_status(Some(status)).map(|status| ResumePosition {
+                tenant,
+                status,
+                before: None,
+                later,
+                more,
+            }),
         };
         Ok(Some(page.runs))
     }
 
     /// Where to continue; `None` after the last page.
-    pub(crate) fn bookmark(&self) -> Option<&Bookmark> {
+    pub(crate) fn bookmark(&self) -> Option<&ResumePosition> {
         self.next.as_ref()
     }
 }
@@ -140,12 +144,12 @@ fn next_status(status: Option<RunStatus>) -> Option<RunStatus> {
 }
 
 /// Ends a part after a number of runs, or after a time.
-pub(crate) struct PartLimit {
+pub(crate) struct BatchLimit {
     started: Instant,
     runs: usize,
 }
 
-impl PartLimit {
+impl BatchLimit {
     pub(crate) fn start() -> Self {
         Self { started: Instant::now(), runs: 0 }
     }

@@ -176,7 +176,7 @@ impl<S: Store> TenantHandle<S> {
     async fn steps_done(&self, undo: &RunRecord) -> Result<Vec<StepId>, EngineError> {
         let plan = self.core.plan(&self.tenant, undo.plan).await?;
         let steps = self.core.retry_busy(|store| store.steps(&undo.key)).await?;
-        let done = steps.iter().filter(|step| step.status == StepStatus::Succeeded && !step.undo);
+        let done = steps.iter().filter(|step| step.status == StepStatus::Succeeded && !step.rollback);
         Ok(done.filter_map(|step| Some(plan.plan().step(step.seq)?.id.clone())).collect())
     }
 
@@ -192,7 +192,7 @@ impl<S: Store> TenantHandle<S> {
         }
         let steps = self.core.retry_busy(|store| store.steps(run)).await?;
         let mut effects = Vec::new();
-        for step in steps.iter().rev().filter(|step| !step.undo) {
+        for step in steps.iter().rev().filter(|step| !step.rollback) {
             effects.extend(self.undo_effect(loaded, &steps, (step, done)).await?);
         }
         Ok(effects)
@@ -211,7 +211,7 @@ impl<S: Store> TenantHandle<S> {
             return Ok(None);
         };
         let target = receipt.target.clone();
-        let rolled_back = steps.iter().any(|other| other.undo && other.seq == step.seq);
+        let rolled_back = steps.iter().any(|other| other.rollback && other.seq == step.seq);
         let by = if rolled_back || done.contains(&planned.id) {
             Err(NotUndoable::AlreadyRolledBack)
         } else if receipt.run != loaded.record.key.run {
@@ -281,7 +281,7 @@ fn undo_workflow(plan: &Plan, calls: &[(StepSeq, &UndoCall)]) -> Result<Plan, En
 fn call_from_trigger(index: usize, call: &UndoCall) -> Call {
     let field = |name: &String| {
         let quoted = Value::String(name.clone()).to_string();
-        (name.clone(), Value::String(format!("${{ trigger.undo[{index}][{quoted}] }}")))
+        (name.clone(), Value::String(format!("${{ trigger.rollback[{index}][{quoted}] }}")))
     };
     Call { tool: call.tool.clone(), with: Value::Object(call.with.keys().map(field).collect()) }
 }

@@ -297,7 +297,7 @@ async fn waiting_run_has_its_approval_on_record() {
     env.advance().await;
     let record = env.engine.store().load(&env.run).await.unwrap().unwrap();
     assert!(matches!(record.step_state, StepState::WaitingApproval { .. }));
-    assert_eq!(record.due_at, Some(env.approvals().await[0].nudge_at()));
+    assert_eq!(record.due_at, Some(env.approvals().await[0].next_reminder_at()));
     let value: Value = serde_json::to_value(&record).unwrap();
     assert!(value.to_string().len() < 1_400, "the hot record stays small: {}", value.to_string().len());
 }
@@ -531,7 +531,7 @@ async fn declared_rollback_in_prod_needs_its_own_approval() {
     env.approve("grace").await.unwrap();
     assert_eq!(env.advance().await, RunStatus::WaitingApproval, "the rollback needs an approval");
     assert_eq!(env.writes(), 1, "only the approved change has happened");
-    assert!(env.approvals().await.pop().unwrap().undo);
+    assert!(env.approvals().await.pop().unwrap().rollback);
     let handle = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));
     let canceled = handle.cancel(&env.run.run, "enough").await.unwrap();
     assert_eq!(canceled, domain::command::CancelResult::RollingBack, "the rollback is completed");

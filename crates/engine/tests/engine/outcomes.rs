@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 use countersign_engine::{AdvanceLimits, Engine, Timing};
-use domain::command::Certainty;
+use domain::command::EffectOutcome;
 use domain::{
     Action, Charge, EffectClass, Failure, Millis, Payload, QueueName, Reversibility, RunRecord, RunStatus,
     ToolName,
@@ -300,7 +300,7 @@ impl Tool for Billed {
             0 if self.fails_for_good => ToolOutcome::Terminal(failure()),
             0 => ToolOutcome::Retryable {
                 failure: failure(),
-                certainty: Certainty::DidNotHappen,
+                certainty: EffectOutcome::DidNotHappen,
                 retry_after: None,
             },
             _ => ToolOutcome::Done(ToolResult { cost_microusd: 7, ..ToolResult::default() }),

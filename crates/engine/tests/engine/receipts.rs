@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::command::{Cancel, Certainty, Claim, Resume, Retry};
+use domain::command::{Cancel, Claim, EffectOutcome, Resume, Retry};
 use domain::{Action, EffectClass, Failure, Receipt, Ruling, RunStatus, StepState};
 use serde_json::json;
 use store::{Intercepted, Ledger as _, SqliteStore};
@@ -28,7 +28,7 @@ async fn abandon(store: &SqliteStore) {
     let lost = Retry {
         fence: grant.fence,
         failure: Failure::new("GONE", "connection lost"),
-        certainty: Certainty::MayHaveHappened,
+        certainty: EffectOutcome::MayHaveHappened,
         retry_after: None,
         receipt: grant.receipt,
     };

@@ -110,7 +110,10 @@ async fn declared_rollback_hits_other_record() {
     assert_eq!(env.advance(&run).await, RunStatus::WaitingApproval, "the rollback needs its own approval");
     let approval = env.newest_approval(&run).await;
     let Subject::Action { action, .. } = &approval.subject else { panic!("{approval:?}") };
-    assert!(approval.undo && action.fields["url"] == json!(env.external.url("/accounts/2")), "{action:?}");
+    assert!(
+        approval.rollback && action.fields["url"] == json!(env.external.url("/accounts/2")),
+        "{action:?}"
+    );
     assert_eq!(env.requests(), ["PUT /accounts/1", "PUT /refused"]);
 }
 

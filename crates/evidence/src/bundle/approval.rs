@@ -17,8 +17,8 @@ pub struct ApprovalSummary {
     pub id: ApprovalId,
     pub step: StepId,
     pub seq: StepSeq,
-    /// Whether the request is for the undo of the step.
-    pub undo: bool,
+    /// Whether the request is for the rollback of the step.
+    pub rollback: bool,
     /// The hash of the subject.
     pub subject_hash: Digest,
     pub subject: SubjectSummary,
@@ -74,7 +74,7 @@ impl From<&Approval> for ApprovalSummary {
             id: approval.id.clone(),
             step: approval.step.clone(),
             seq: approval.seq,
-            undo: approval.undo,
+            rollback: approval.rollback,
             subject_hash: approval.subject.hash(),
             subject: SubjectSummary::from(&approval.subject),
             requirement: approval.requirement.clone(),

@@ -41,13 +41,13 @@ pub(crate) fn compensation_log(bundle: &EvidenceBundle) -> Vec<Compensation> {
     if bundle.run.status == RunStatus::Succeeded {
         return Vec::new();
     }
-    let newest_first = bundle.outcomes.iter().rev().filter(|outcome| !outcome.undo);
+    let newest_first = bundle.outcomes.iter().rev().filter(|outcome| !outcome.rollback);
     newest_first.filter_map(|outcome| compensation(bundle, outcome)).collect()
 }
 
 fn compensation(bundle: &EvidenceBundle, outcome: &StepOutcome) -> Option<Compensation> {
     let step = bundle.step(outcome.seq)?;
-    let undone = bundle.outcomes.iter().any(|other| other.undo && other.seq == outcome.seq);
+    let undone = bundle.outcomes.iter().any(|other| other.rollback && other.seq == outcome.seq);
     let status = match (undone, step.rollback) {
         (true, _) => EffectStatus::RolledBack,
         (false, true) => EffectStatus::Reversible,

@@ -14,9 +14,9 @@ use super::{BundleStep, ReceiptSummary, StepOutcome};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
-    /// Includes the cost of undo actions and of failed attempts.
+    /// Includes the cost of rollback actions and of failed attempts.
     pub total_microusd: u64,
-    /// In the order of the plan. Each step includes its undo and its failed attempts.
+    /// In the order of the plan. Each step includes its rollback and its failed attempts.
     pub steps: Vec<StepCost>,
     pub tools: Vec<ToolCost>,
     pub models: Vec<ModelCost>,
@@ -86,7 +86,7 @@ fn outcome_line<'a>(
     receipts: &'a [ReceiptSummary],
 ) -> Option<CostLine<'a>> {
     let step = steps.get(outcome.seq.index())?;
-    // An undo may use another tool than the step; the receipt names it.
+    // A rollback may use another tool than the step; the receipt names it.
     let receipt = receipts.iter().find(|receipt| Some(&receipt.key) == outcome.receipt.as_ref());
     let tool = receipt.map(|receipt| &receipt.tool).or(step.tool.as_ref());
     let (usage, microusd) = (outcome.usage.as_ref(), outcome.cost_microusd);

@@ -36,7 +36,7 @@ pub struct EvidenceBundle {
     pub run: BundleRun,
     /// The steps of the plan.
     pub steps: Vec<BundleStep>,
-    /// The outcomes of the steps, in the order of the plan. An undo follows the step that it undoes.
+    /// The outcomes of the steps, in the order of the plan. A rollback follows the step that it rolls back.
     pub outcomes: Vec<StepOutcome>,
     pub chain: Vec<ChainEntry>,
     /// Sorted by key.
@@ -101,13 +101,13 @@ pub enum BundleStepKind {
     Gate,
 }
 
-/// The outcome of a step or of its undo.
+/// The outcome of a step or of its rollback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepOutcome {
     pub seq: StepSeq,
-    /// Whether this is the outcome of the undo.
-    pub undo: bool,
+    /// Whether this is the outcome of the rollback.
+    pub rollback: bool,
     pub status: StepStatus,
     /// The number of the event that records it.
     pub event: u32,
@@ -169,7 +169,7 @@ impl From<&StepRecord> for StepOutcome {
     fn from(record: &StepRecord) -> Self {
         Self {
             seq: record.seq,
-            undo: record.undo,
+            rollback: record.rollback,
             status: record.status,
             event: record.event,
             output: record.fingerprint,

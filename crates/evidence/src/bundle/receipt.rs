@@ -19,8 +19,8 @@ pub struct ReceiptSummary {
     pub run: RunId,
     pub step: StepId,
     pub seq: StepSeq,
-    /// Whether it is the undo of the step.
-    pub undo: bool,
+    /// Whether it is the rollback of the step.
+    pub rollback: bool,
     /// The fence of the last attempt.
     pub fence: Fence,
     /// The hash of the action.
@@ -85,7 +85,7 @@ impl From<&Receipt> for ReceiptSummary {
             run: receipt.run.clone(),
             step: receipt.step.clone(),
             seq: receipt.seq,
-            undo: receipt.undo,
+            rollback: receipt.rollback,
             fence: receipt.fence,
             action: receipt.action,
             class: receipt.class,
@@ -125,8 +125,8 @@ impl From<&Value> for InverseSummary {
 }
 
 impl ReceiptSummary {
-    /// Whether it belongs to this step, or to its undo, of this run.
-    pub fn is_for_step(&self, run: &RunId, seq: StepSeq, undo: bool) -> bool {
-        self.run == *run && self.seq == seq && self.undo == undo
+    /// Whether it belongs to this step, or to its rollback, of this run.
+    pub fn is_for_step(&self, run: &RunId, seq: StepSeq, rollback: bool) -> bool {
+        self.run == *run && self.seq == seq && self.rollback == rollback
     }
 }

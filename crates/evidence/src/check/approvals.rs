@@ -190,7 +190,7 @@ impl<'a> Request<'a> {
             && *status == self.status
             && vote.at == event.at
             && vote.at < self.expires_at
-            && (event.seq, event.undo) == (self.opened.seq, self.opened.undo);
+            && (event.seq, event.rollback) == (self.opened.seq, self.opened.rollback);
         if fits { Ok(()) } else { Err(VerifyError::ApprovalTransition { n: event.n, approval: id.clone() }) }
     }
 
@@ -217,7 +217,10 @@ impl<'a> Request<'a> {
         let conditions = [
             ("it is not approved", self.status == ApprovalStatus::Approved),
             ("it is for another action", self.subject == action_subject(action, self.rollback)),
-            ("it is for another step", (self.opened.seq, self.opened.undo) == (event.seq, event.undo)),
+            (
+                "it is for another step",
+                (self.opened.seq, self.opened.rollback) == (event.seq, event.rollback),
+            ),
             ("it was given under another policy", policy == Some(verdict.policy)),
             ("it required fewer approvers than the verdict", self.requirement.covers(requirement)),
             ("too few users approved", approvers >= requirement.people.count()),
@@ -264,7 +267,7 @@ fn check_record(
     let step = bundle.step(approval.seq).map(|step| &step.id);
     let conditions = [
         ("step", step == Some(&approval.step) && approval.seq == request.opened.seq),
-        ("direction", approval.undo == request.opened.undo),
+        ("direction", approval.rollback == request.opened.rollback),
         ("subject", approval.subject_hash == request.subject),
         ("verdict", verdict == request.verdict.map(|verdict| (verdict.hash(), verdict.policy))),
         ("requirement", approval.requirement == *request.requirement),

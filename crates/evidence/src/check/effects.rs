@@ -21,7 +21,7 @@ struct EffectEvents<'a> {
     owners: BTreeMap<&'a IdempotencyKey, ReceiptOwner>,
 }
 
-/// The end of a step, or of its undo, with an effect.
+/// The end of a step, or of its rollback, with an effect.
 struct StepEnd<'a> {
     event: &'a Event,
     receipt: &'a ReceiptRef,
@@ -138,7 +138,7 @@ fn check_end(end: &StepEnd<'_>, bundle: &EvidenceBundle) -> Result<(), VerifyErr
     let StepEnd { event, receipt: ReceiptRef { key, action }, attempt, output } = end;
     let missing = || VerifyError::ReceiptMissing { n: event.n, key: key.clone() };
     let receipt = bundle.receipt(key).ok_or_else(missing)?;
-    let own = receipt.is_for_step(&bundle.run.run, event.seq, event.undo);
+    let own = receipt.is_for_step(&bundle.run.run, event.seq, event.rollback);
     let ReceiptStatus::Done { at, result, .. } = &receipt.state else {
         return Err(VerifyError::NotItsEffect { n: event.n, key: key.clone() });
     };
@@ -197,7 +197,7 @@ fn check_intent(receipt: &ReceiptSummary, event: &Event, bundle: &EvidenceBundle
         return Err(VerifyError::ReceiptWithoutVerdict { key: key.clone() });
     };
     let step = bundle.step(event.seq);
-    // An undo may use another tool than the step.
+    // A rollback may use another tool than the step.
     let planned = step.and_then(|step| step.tool.as_ref());
     let conditions = [
         ("verdict", receipt.verdict == verdict.hash()),
@@ -206,9 +206,9 @@ fn check_intent(receipt: &ReceiptSummary, event: &Event, bundle: &EvidenceBundle
         (
             "step",
             step.map(|step| &step.id) == Some(&receipt.step)
-                && receipt.is_for_step(&bundle.run.run, event.seq, event.undo),
+                && receipt.is_for_step(&bundle.run.run, event.seq, event.rollback),
         ),
-        ("tool", receipt.tool == *tool && (event.undo || planned == Some(tool))),
+        ("tool", receipt.tool == *tool && (event.rollback || planned == Some(tool))),
         ("class", receipt.class == *class),
         ("target", receipt.target == *target),
         // A take-over continues under a larger fence.
@@ -226,10 +226,10 @@ fn check_counts(
 ) -> Result<(), VerifyError> {
     let own = |end: &&StepEnd<'_>| {
         let receipt = bundle.receipt(&end.receipt.key);
-        receipt.is_some_and(|receipt| receipt.is_for_step(&bundle.run.run, end.event.seq, end.event.undo))
+        receipt.is_some_and(|receipt| receipt.is_for_step(&bundle.run.run, end.event.seq, end.event.rollback))
     };
-    let count = |undo: bool| {
-        let ended = effects.ends.iter().filter(|end| end.event.undo == undo);
+    let count = |rollback: bool| {
+        let ended = effects.ends.iter().filter(|end| end.event.rollback == rollback);
         u32::try_from(ended.filter(own).count()).unwrap_or(u32::MAX)
     };
     let open =

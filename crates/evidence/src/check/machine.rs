@@ -3,8 +3,8 @@
 //! Two transitions have no event of their own: a step becomes ready when the previous step succeeds, and a worker claims
 //! it. Every other transition must start at the current status.
 
-use domain::event::{RunTransition, StepTransition};
-use domain::machine::{RunMove, StepMove};
+use domain::event::{RunStatusChange, StepStatusChange};
+use domain::machine::{RunTransition, StepTransition};
 use domain::{ApprovalStatus, Event, EventBody, Fence, RunStatus, StepSeq, StepStatus};
 
 use crate::bundle::{BundleStep, BundleStepKind};
@@ -46,7 +46,7 @@ impl Replay<'_> {
         if (n == 0) != matches!(event.body, EventBody::RunAdmitted { .. }) {
             return Err(VerifyError::Admission { n });
         }
-        if event.undo != self.undoing {
+        if event.rollback != self.undoing {
             return Err(VerifyError::Direction { n });
         }
         let step = self.plan.get(event.seq.index()).ok_or(VerifyError::OffPlan { n })?;
@@ -58,14 +58,14 @@ impl Replay<'_> {
     }
 
     fn move_run(&mut self, event: &Event) -> Result<(), VerifyError> {
-        let legal = |transition: &RunTransition| match (self.run, transition.from) {
+        let legal = |transition: &RunStatusChange| match (self.run, transition.from) {
             (None, None) => transition.to == RunStatus::Queued,
             (Some(last), Some(from)) => reachable_without_event(last, from) && is_legal(from, transition.to),
             (None, Some(_)) | (Some(_), None) => false,
         };
         match &event.run {
             Some(transition) if legal(transition) => self.run = Some(transition.to),
-            Some(transition) => return Err(VerifyError::RunTransition { n: event.n, to: transition.to }),
+            Some(transition) => return Err(VerifyError::RunStatusChange { n: event.n, to: transition.to }),
             None if self.run.is_none() => return Err(VerifyError::Admission { n: event.n }),
             None => {}
         }
@@ -75,22 +75,22 @@ impl Replay<'_> {
     fn move_step(&mut self, event: &Event, step: &BundleStep) -> Result<(), VerifyError> {
         let n = event.n;
         let to = event.step.as_ref().map(|transition| transition.to);
-        if !matches_status(&event.body, event.undo, to, step.kind) {
+        if !matches_status(&event.body, event.rollback, to, step.kind) {
             return Err(VerifyError::StepEnding { n, step: step.id.clone() });
         }
-        let Some(StepTransition { seq, id, from, to }) = &event.step else { return Ok(()) };
+        let Some(StepStatusChange { seq, id, from, to }) = &event.step else { return Ok(()) };
         if *seq != event.seq || *id != step.id {
             return Err(VerifyError::OffPlan { n });
         }
-        let legal = StepMove::ALL.iter().any(|by| from.after(*by) == Ok(*to));
+        let legal = StepTransition::ALL.iter().any(|by| from.after(*by) == Ok(*to));
         if !legal || !self.step_reachable_without_event(*seq, *from) {
-            return Err(VerifyError::StepTransition { n, step: id.clone(), to: *to });
+            return Err(VerifyError::StepStatusChange { n, step: id.clone(), to: *to });
         }
         self.steps[seq.index()] = *to;
         Ok(())
     }
 
-    /// Checks that a worker can have held the step, or its undo, at an event that needs a lease.
+    /// Checks that a worker can have held the step, or its rollback, at an event that needs a lease.
     fn check_lease(&mut self, event: &Event, step: &BundleStep) -> Result<(), VerifyError> {
         let (EventBody::EffectIntended { fence, .. } | EventBody::LeaseExpired { fence, .. }) = &event.body
         else {
@@ -104,7 +104,7 @@ impl Replay<'_> {
             self.fence = *fence;
         }
         // During a rollback, a step stays succeeded until its own effect is undone.
-        let (run, at) = if event.undo {
+        let (run, at) = if event.rollback {
             (RunStatus::RollingBack, StepStatus::Succeeded)
         } else {
             (RunStatus::Running, StepStatus::Running)
@@ -128,45 +128,45 @@ impl Replay<'_> {
             last => last,
         };
         let call = self.plan[seq.index()].kind == BundleStepKind::Call;
-        let claimed = call && active.after(StepMove::Claim) == Ok(to);
+        let claimed = call && active.after(StepTransition::Claim) == Ok(to);
         to == last || (!self.undoing && (to == active || claimed))
     }
 }
 
 /// Whether a run can get from `last` to `to` without an event.
 fn reachable_without_event(last: RunStatus, to: RunStatus) -> bool {
-    to == last || last.after(RunMove::Claim) == Ok(to)
+    to == last || last.after(RunTransition::Claim) == Ok(to)
 }
 
 /// Whether one event can lead from `from` to `to`: by one transition, or by a claim and one transition if the step ends
 /// in the commit that claims it.
 fn is_legal(from: RunStatus, to: RunStatus) -> bool {
-    let claimed = from.after(RunMove::Claim).ok();
+    let claimed = from.after(RunTransition::Claim).ok();
     let mut starts = std::iter::once(from).chain(claimed);
-    starts.any(|start| RunMove::ALL.iter().any(|by| start.after(*by) == Ok(to)))
+    starts.any(|start| RunTransition::ALL.iter().any(|by| start.after(*by) == Ok(to)))
 }
 
 /// Whether the event can leave a step of this kind in status `to`, or unchanged if there is none.
-fn matches_status(body: &EventBody, undo: bool, to: Option<StepStatus>, kind: BundleStepKind) -> bool {
+fn matches_status(body: &EventBody, rollback: bool, to: Option<StepStatus>, kind: BundleStepKind) -> bool {
     match to {
-        Some(to) => can_lead_to(body, undo, to, kind),
-        None => !always_ends_step(body, undo),
+        Some(to) => can_lead_to(body, rollback, to, kind),
+        None => !always_ends_step(body, rollback),
     }
 }
 
 /// Whether the event always ends a step.
-fn always_ends_step(body: &EventBody, undo: bool) -> bool {
+fn always_ends_step(body: &EventBody, rollback: bool) -> bool {
     use EventBody as B;
     match body {
         B::StepSucceeded { .. } | B::StepRolledBack { .. } | B::StepFailed { .. } => true,
-        // A denied undo waits for an operator.
-        B::ActionDenied { .. } => !undo,
+        // A denied rollback waits for an operator.
+        B::ActionDenied { .. } => !rollback,
         _ => false,
     }
 }
 
 /// Whether the event can change a step of this kind to `to`.
-fn can_lead_to(body: &EventBody, undo: bool, to: StepStatus, kind: BundleStepKind) -> bool {
+fn can_lead_to(body: &EventBody, rollback: bool, to: StepStatus, kind: BundleStepKind) -> bool {
     use EventBody as B;
     use StepStatus as S;
     match to {
@@ -182,7 +182,7 @@ fn can_lead_to(body: &EventBody, undo: bool, to: StepStatus, kind: BundleStepKin
         S::Succeeded => can_succeed(body, kind),
         S::FailedTerminal => can_fail(body),
         S::Canceled => matches!(body, B::RunCanceled { .. }),
-        S::RolledBack => undo && matches!(body, B::StepRolledBack { .. }),
+        S::RolledBack => rollback && matches!(body, B::StepRolledBack { .. }),
     }
 }
 

@@ -8,7 +8,10 @@ use crate::bundle::{Costs, EvidenceBundle, StepOutcome, compensation_log};
 use crate::error::VerifyError;
 
 pub(super) fn check(bundle: &EvidenceBundle, events: &[Event]) -> Result<(), VerifyError> {
-    super::check_ascending("outcomes", bundle.outcomes.iter().map(|outcome| (outcome.seq, outcome.undo)))?;
+    super::check_ascending(
+        "outcomes",
+        bundle.outcomes.iter().map(|outcome| (outcome.seq, outcome.rollback)),
+    )?;
     for outcome in &bundle.outcomes {
         check_outcome(outcome, events)?;
     }
@@ -41,7 +44,7 @@ fn check_outcome(outcome: &StepOutcome, events: &[Event]) -> Result<(), VerifyEr
     let event = events.get(index).ok_or_else(|| differs("event"))?;
     let StepEnd { output, receipt, cost } = StepEnd::from(event);
     let conditions = [
-        ("event", event.seq == outcome.seq && event.undo == outcome.undo),
+        ("event", event.seq == outcome.seq && event.rollback == outcome.rollback),
         ("status", final_status(event) == Some(outcome.status)),
         ("output", output == outcome.output),
         ("receipt", receipt == outcome.receipt.as_ref()),

@@ -169,7 +169,7 @@ fn denied() -> TestEnv {
     run
 }
 
-/// One undo needs approval too.
+/// One rollback needs approval too.
 fn rolled_back_after_failure() -> TestEnv {
     let steps = [undoable("set.allow", "set.one"), undoable("native.allow", "set.allow"), step("read")];
     let mut run = TestEnv::start(plan(steps));
@@ -332,7 +332,7 @@ fn effect_superseded() -> TestEnv {
     run
 }
 
-/// Policy denies the undo; an operator cancels the run.
+/// Policy denies the rollback; an operator cancels the run.
 fn undo_denied() -> TestEnv {
     let mut run = TestEnv::start(plan([undoable("set.allow", "set.deny"), step("read")]));
     run.work();

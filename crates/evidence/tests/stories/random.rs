@@ -1,6 +1,6 @@
 //! Random runs: a random plan and random commands, until an operator cancels the run.
 
-use domain::command::{Cancel, Certainty, Fail, Pause, Postpone, Resume, RollBack};
+use domain::command::{Cancel, EffectOutcome, Fail, Pause, Postpone, Resume, RollBack};
 use domain::{Failure, Millis, PlannedStep};
 
 use super::test_env::{TestEnv, gate, plan, step, undoable, wait};
@@ -70,8 +70,8 @@ fn issue_command(run: &mut TestEnv, random: &mut Random) {
         3 => run.try_decide("olga", RollBack { reason: reason(), down_to: None }).map(drop),
         4..8 => run.try_decide("olga", Resume { reason: reason() }),
         8 => run.try_fail(),
-        9 | 10 => run.try_retry(Certainty::DidNotHappen),
-        11 | 12 => run.try_retry(Certainty::MayHaveHappened),
+        9 | 10 => run.try_retry(EffectOutcome::DidNotHappen),
+        11 | 12 => run.try_retry(EffectOutcome::MayHaveHappened),
         13 => run.try_decide("worker", Fail { fence: None, failure: failure(), receipt: None }).map(drop),
         14 => run.try_decide("worker", Postpone { failure: failure(), retry_after: None }).map(drop),
         15 | 16 => run.try_signal(),

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use countersign_evidence::{ReceiptOwner, effects_of};
 use domain::chain::StoredEvent;
 use domain::command::{
-    Admit, Assessment, Cancel, Certainty, Claim, ClaimResult, Command, DeliverSignal, Fail, Finish, Grant,
-    Nudge, OpenGate, OpenWait, RecordVote, Resume, Retry, RollBack, TakeOver, TimeOut, admit,
+    Admit, Cancel, Claim, ClaimResult, Command, DeliverSignal, EffectOutcome, Fail, Finish, Grant, OpenGate,
+    OpenWait, PolicyEvaluation, RecordVote, RemindApprovers, Resume, Retry, RollBack, TakeOver, TimeOut,
+    admit,
 };
 use domain::next::{Next, next};
 use domain::payload::Fingerprint;
@@ -45,9 +46,9 @@ pub(crate) fn step(tool: &str) -> PlannedStep {
     step_of(Work::Call(call(tool)))
 }
 
-/// A call of `tool` whose rollback is a call of `undo`.
-pub(crate) fn undoable(tool: &str, undo: &str) -> PlannedStep {
-    PlannedStep { rollback: Some(Undo::Call(call(undo))), ..step(tool) }
+/// A call of `tool` whose rollback is a call of `rollback`.
+pub(crate) fn undoable(tool: &str, rollback: &str) -> PlannedStep {
+    PlannedStep { rollback: Some(Undo::Call(call(rollback))), ..step(tool) }
 }
 
 /// A wait that continues after its timeout.
@@ -213,7 +214,7 @@ impl TestEnv {
             }
             Next::OpenGate => self.try_decide("worker", OpenGate { message: "Go on?".to_owned() }).map(drop),
             Next::TimeOut => self.try_decide("sweep", TimeOut).map(drop),
-            Next::Nudge => self.try_decide("sweep", Nudge),
+            Next::RemindApprovers => self.try_decide("sweep", RemindApprovers),
         }
     }
 
@@ -228,7 +229,7 @@ impl TestEnv {
             receipt: self.receipts.get(&action.key).cloned(),
             abandoned: false,
             departed: Vec::new(),
-            assessment: Some(Assessment {
+            assessment: Some(PolicyEvaluation {
                 verdict: verdict(&action),
                 observed: Some(json!({ "was": SECRET })),
             }),
@@ -241,7 +242,7 @@ impl TestEnv {
         Ok(())
     }
 
-    /// The action of the current step, or of its undo.
+    /// The action of the current step, or of its rollback.
     fn action(&self) -> Action {
         let step = self.plan.step(self.record.at).unwrap();
         let Work::Call(call) = &step.work else { panic!("a wait or a gate is not claimed") };
@@ -250,7 +251,9 @@ impl TestEnv {
             _ => IdempotencyKey::for_step(&call.tool, &self.record.key.run, &step.id),
         };
         match &step.rollback {
-            Some(Undo::Call(undo)) if self.record.is_rolling_back() => self.action_of(undo, key.undo()),
+            Some(Undo::Call(rollback)) if self.record.is_rolling_back() => {
+                self.action_of(rollback, key.reverse())
+            }
             _ => self.action_of(call, key),
         }
     }
@@ -333,16 +336,16 @@ impl TestEnv {
 
     /// The attempt had no effect. The next attempt is due at once.
     pub(crate) fn retry_later(&mut self) {
-        self.try_retry(Certainty::DidNotHappen).unwrap();
+        self.try_retry(EffectOutcome::DidNotHappen).unwrap();
         self.pass_time();
     }
 
     /// The outcome of the attempt is unknown.
     pub(crate) fn lose_outcome(&mut self) {
-        self.try_retry(Certainty::MayHaveHappened).unwrap();
+        self.try_retry(EffectOutcome::MayHaveHappened).unwrap();
     }
 
-    pub(crate) fn try_retry(&mut self, certainty: Certainty) -> Result<(), Refusal> {
+    pub(crate) fn try_retry(&mut self, certainty: EffectOutcome) -> Result<(), Refusal> {
         let grant = self.current_grant()?;
         let failure = Failure::new("HTTP_STATUS", "503 Service Unavailable");
         let retry =
@@ -368,10 +371,10 @@ impl TestEnv {
     }
 
     pub(crate) fn pass_time_and_remind(&mut self) {
-        let StepState::WaitingApproval { nudge_at, .. } = &self.record.step_state else {
+        let StepState::WaitingApproval { next_reminder_at, .. } = &self.record.step_state else {
             panic!("no approval is pending")
         };
-        self.now = self.now.max(*nudge_at);
+        self.now = self.now.max(*next_reminder_at);
         self.advance();
     }
 
@@ -419,7 +422,7 @@ impl TestEnv {
     }
 
     pub(crate) fn roll_back(&mut self) {
-        self.decide("olga", RollBack { reason: "undo it all".to_owned(), down_to: None });
+        self.decide("olga", RollBack { reason: "rollback it all".to_owned(), down_to: None });
     }
 }
 

@@ -114,8 +114,8 @@ type Shared = State<Arc<Mutex<GitHubState>>>;
 type Numbered = Path<(String, String, u64)>;
 
 impl GitHubState {
-    /// Counts and authorises the request. Like GitHub, it answers 404 for a repository that the caller may not see.
-    fn authorise(&mut self, headers: &HeaderMap, owner: &str, name: &str) -> Result<(), ErrorReply> {
+    /// Counts and authorizes the request. Like GitHub, it answers 404 for a repository that the caller may not see.
+    fn authorize(&mut self, headers: &HeaderMap, owner: &str, name: &str) -> Result<(), ErrorReply> {
         self.requests += 1;
         let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         match given {
@@ -145,7 +145,7 @@ async fn repo(
     Path((owner, name)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
-    state.lock().authorise(&headers, &owner, &name)?;
+    state.lock().authorize(&headers, &owner, &name)?;
     Ok(axum::Json(json!({ "full_name": REPO })).into_response())
 }
 
@@ -155,7 +155,7 @@ async fn issue(
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
     let mut state = state.lock();
-    state.authorise(&headers, &owner, &name)?;
+    state.authorize(&headers, &owner, &name)?;
     Ok(axum::Json(state.issue(number)?.to_json(number)).into_response())
 }
 
@@ -165,7 +165,7 @@ async fn labels(
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
     let mut state = state.lock();
-    state.authorise(&headers, &owner, &name)?;
+    state.authorize(&headers, &owner, &name)?;
     Ok(axum::Json(state.issue(number)?.labels_json()).into_response())
 }
 
@@ -181,7 +181,7 @@ async fn add_labels(
     axum::Json(given): axum::Json<Labels>,
 ) -> Result<Response, ErrorReply> {
     let mut state = state.lock();
-    state.authorise(&headers, &owner, &name)?;
+    state.authorize(&headers, &owner, &name)?;
     let issue = state.issue(number)?;
     let before = issue.labels.len();
     issue.labels.extend(given.labels);
@@ -196,7 +196,7 @@ async fn remove_label(
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
     let mut state = state.lock();
-    state.authorise(&headers, &owner, &name)?;
+    state.authorize(&headers, &owner, &name)?;
     let issue = state.issue(number)?;
     if !issue.labels.remove(&label) {
         return Err(ErrorReply(StatusCode::NOT_FOUND, "Label does not exist"));
@@ -226,7 +226,7 @@ async fn comments(
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
     let mut state = state.lock();
-    state.authorise(&headers, &owner, &name)?;
+    state.authorize(&headers, &owner, &name)?;
     let all = state.issue(number)?.comments.iter();
     let shown =
         all.skip(page.per_page * page.page.saturating_sub(1)).take(page.per_page).map(Comment::to_json);
@@ -245,7 +245,7 @@ async fn add_comment(
     axum::Json(new): axum::Json<NewComment>,
 ) -> Result<Response, ErrorReply> {
     let mut state = state.lock();
-    state.authorise(&headers, &owner, &name)?;
+    state.authorize(&headers, &owner, &name)?;
     let id = 1_001 + u64::try_from(state.posted.len()).unwrap_or(u64::MAX);
     let comment = Comment { id, body: new.body };
     let shown = comment.to_json();
@@ -261,7 +261,7 @@ async fn comment(
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
     let mut state = state.lock();
-    state.authorise(&headers, &owner, &name)?;
+    state.authorize(&headers, &owner, &name)?;
     Ok(axum::Json(state.find_comment(id)?.to_json()).into_response())
 }
 
@@ -271,7 +271,7 @@ async fn delete_comment(
     headers: HeaderMap,
 ) -> Result<Response, ErrorReply> {
     let mut state = state.lock();
-    state.authorise(&headers, &owner, &name)?;
+    state.authorize(&headers, &owner, &name)?;
     state.find_comment(id)?;
     for issue in state.issues.values_mut() {
         issue.comments.retain(|comment| comment.id != id);

@@ -53,7 +53,7 @@ pub struct ServiceNow {
 struct Instance {
     tables: Tables,
     requests: u32,
-    /// Whether it honours preconditions; a stock instance does not.
+    /// Whether it honors preconditions; a stock instance does not.
     compares: bool,
 }
 
@@ -182,7 +182,7 @@ async fn read(
 ) -> Response {
     let mut instance = instance.lock();
     instance.requests += 1;
-    if !is_authorised(&headers) {
+    if !is_authorized(&headers) {
         return not_authenticated();
     }
     match instance.tables.get(&table, &sys_id) {
@@ -199,7 +199,7 @@ async fn list(
 ) -> Response {
     let mut instance = instance.lock();
     instance.requests += 1;
-    if !is_authorised(&headers) {
+    if !is_authorized(&headers) {
         return not_authenticated();
     }
     let conditions = query::read(&parameters.query);
@@ -218,7 +218,7 @@ async fn change(
 ) -> Response {
     let mut instance = instance.lock();
     instance.requests += 1;
-    if !is_authorised(&headers) {
+    if !is_authorized(&headers) {
         return not_authenticated();
     }
     let Some(record) = instance.tables.get(&table, &sys_id) else { return no_record() };
@@ -234,7 +234,7 @@ async fn change(
     instance.tables.get(&table, &sys_id).map_or_else(no_record, |record| result(&parameters.to_json(record)))
 }
 
-fn is_authorised(headers: &HeaderMap) -> bool {
+fn is_authorized(headers: &HeaderMap) -> bool {
     let basic = format!("Basic {}", BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}")));
     let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     given.is_some_and(|given| given == basic || given == format!("Bearer {TOKEN}"))

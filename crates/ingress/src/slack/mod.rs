@@ -30,7 +30,7 @@ const REMEMBERED_MAX: usize = 4_096;
 /// afterwards (`SLACK_CALL_WITHIN`) this leaves more than half a second of Slack's three for the network.
 const ENGINE_WITHIN: Duration = Duration::from_millis(1_200);
 
-/// The reply if the store does not answer.
+/// The reply if the store does not respond.
 const UNAVAILABLE: &str = "Countersign is temporarily unavailable. Please try again.";
 
 /// The Slack app of one tenant.

@@ -40,13 +40,13 @@ pub enum InvalidWebhookAuth {
 pub(super) struct Sender {
     pub(super) tenant: TenantId,
     pub(super) source: Source,
-    /// Identifies the authenticated request, so that a replay of the same bytes is recognised.
+    /// Identifies the authenticated request, so that a replay of the same bytes is recognized.
     proof: Digest,
 }
 
 impl Sender {
     /// Makes the proof one of this delivery: the same bytes in another delivery are another request.
-    pub(super) fn bind_proof(&mut self, delivery: &str) {
+    pub(super) fn include_delivery_id(&mut self, delivery: &str) {
         self.proof =
             Digest::of_parts("countersign/delivery-proof/v1", &[self.proof.as_bytes(), delivery.as_bytes()]);
     }

@@ -96,7 +96,7 @@ fn github(
         return Ok(None);
     }
     let key = key(&format!("github:{delivery}"), "x-github-delivery")?;
-    sender.bind_proof(delivery);
+    sender.include_delivery_id(delivery);
     Ok(Some(InboundEvent {
         topic: Some(event.to_owned()),
         record: github_record(body),

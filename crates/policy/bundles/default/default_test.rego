@@ -21,7 +21,7 @@ small_change := {
 		"changes": ["assignment_group"],
 		"values": {},
 	},
-	"step": {"id": "assign", "blast_radius": "low", "critical": false, "phase": "main", "undo": false, "attempt": 1},
+	"step": {"id": "assign", "blast_radius": "low", "critical": false, "phase": "main", "rollback": false, "attempt": 1},
 	"run": {
 		"tenant": "acme",
 		"workspace": "default",
@@ -110,7 +110,7 @@ test_destructive_change_in_dev_needs_two_approvers if {
 # recorded-inverse
 
 # The parts of the input during a rollback.
-rollback(origin) := {"step": {"undo": true}, "action": {"origin": origin}}
+rollback(origin) := {"step": {"rollback": true}, "action": {"origin": origin}}
 
 test_recorded_inverse_is_allowed_everywhere if {
 	every environment in ["dev", "staging", "prod"] {

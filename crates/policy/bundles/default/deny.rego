@@ -8,6 +8,6 @@ deny contains {
 	"message": sprintf("the run has made %d changes; its limit is %d", [input.caps.writes_done, input.caps.writes_max]),
 } if {
 	write
-	not input.step.undo
+	not input.step.rollback
 	input.caps.writes_done >= input.caps.writes_max
 }

@@ -149,7 +149,7 @@ fn explanation_has_the_verdict_of_the_evaluation() {
 
 #[test]
 fn explanation_contains_the_evaluation_error() {
-    let no_match = bundle(r#"deny contains {"rule": "r", "message": "s"} if input.step.undo"#);
+    let no_match = bundle(r#"deny contains {"rule": "r", "message": "s"} if input.step.rollback"#);
     let explained = no_match.explain(&Case::default().request());
     assert_eq!(explained.error.unwrap().kind().rule(), "policy/no_match");
     assert!(!explained.rules[0].matched());
@@ -177,7 +177,7 @@ fn input_has_exactly_the_paths_rules_may_reference() {
 
 /// Policies and requests that differ in one field each share one cache.
 #[test]
-fn remembered_verdict_is_the_verdict_of_an_evaluation() {
+fn cached_verdict_equals_evaluation() {
     let cache = VerdictCache::default();
     let default = PolicyBundle::built_in().unwrap();
     let denies = bundle("deny contains {\"rule\": \"all\", \"message\": \"denied\"} if true");

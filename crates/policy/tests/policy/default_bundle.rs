@@ -17,7 +17,7 @@ fn combinations() -> Vec<Case> {
     cases = varied(&cases, &classes(), |case, class| case.action.class = *class);
     cases = varied(&cases, &reversibilities(), |case, kind| case.action.reversibility = kind.clone());
     cases = varied(&cases, &[false, true], |case, flag| case.action.destructive = *flag);
-    cases = varied(&cases, &[false, true], |case, flag| case.undo = *flag);
+    cases = varied(&cases, &[false, true], |case, flag| case.rollback = *flag);
     cases = varied(&cases, &origins(), |case, origin| case.origin = *origin);
     cases = varied(&cases, &[false, true], |case, flag| case.critical = *flag);
     varied(&cases, &[(0, 0), (0, 1), (63, 64), (64, 64), (65, 64)], |case, (writes_done, writes_max)| {

@@ -229,7 +229,7 @@ fn name_rows() -> Vec<Row> {
     let deep: Vec<String> = (0..100).map(|i| format!("r{i} := r{}", i + 1)).collect();
     vec![
         (
-            with("x if { input.step.undo with input.step.undo as true }"),
+            with("x if { input.step.rollback with input.step.rollback as true }"),
             "p.rego:3:29: `with` is allowed only in tests",
         ),
         (
@@ -268,7 +268,10 @@ fn name_rows() -> Vec<Row> {
             with(r#"x if not startswith(input.action.fields.note, "a")"#),
             "p.rego:3:21: `input.action.fields.note` may have no value, and then `not` is undefined in OPA; assign it first",
         ),
-        (with("y := 1 if input.step.undo\nx if not y < 2"), "p.rego:4:10: `y` may have no value, and then"),
+        (
+            with("y := 1 if input.step.rollback\nx if not y < 2"),
+            "p.rego:4:10: `y` may have no value, and then",
+        ),
         (
             with("owners := {\"a\": \"b\"}\nx if not startswith(owners.c, \"b\")"),
             "p.rego:4:21: `owners.c` may have no value",

@@ -23,7 +23,7 @@ pub(crate) fn ruling(case: &Case) -> Ruling {
     if case.action.class == EffectClass::ReadOnly {
         return Ruling::Allow;
     }
-    if !case.undo && case.caps.writes_done >= case.caps.writes_max {
+    if !case.rollback && case.caps.writes_done >= case.caps.writes_max {
         return Ruling::Deny;
     }
     if case.blast_radius == BlastRadius::High || case.action.destructive {

@@ -103,12 +103,12 @@ pub fn render_whole(approval: &Approval) -> Value {
 
 /// If the card of `approval` does not show the whole subject: what is cut, and where to approve it.
 pub fn incomplete(approval: &Approval, console: Option<&Url>) -> Option<String> {
-    let shown = subject::render(&approval.subject, approval.undo, &SLACK_LIMITS);
+    let shown = subject::render(&approval.subject, approval.rollback, &SLACK_LIMITS);
     (!shown.cut.is_empty()).then(|| incomplete_text(approval, &shown.cut, console))
 }
 
 fn render_in(limits: &CardLimits, approval: &Approval, console: Option<&Url>) -> Value {
-    let shown = subject::render(&approval.subject, approval.undo, limits);
+    let shown = subject::render(&approval.subject, approval.rollback, limits);
     let mut blocks = vec![block::header(&title(approval)), block::fields(&location(approval))];
     blocks.extend(history(approval));
     blocks.extend(shown.blocks);

@@ -40,7 +40,7 @@ impl RenderedSubject {
     }
 }
 
-pub(super) fn render(subject: &Subject, undo: bool, limits: &CardLimits) -> RenderedSubject {
+pub(super) fn render(subject: &Subject, is_rollback: bool, limits: &CardLimits) -> RenderedSubject {
     let mut shown = RenderedSubject::default();
     match subject {
         Subject::Question { message } => {
@@ -50,7 +50,7 @@ pub(super) fn render(subject: &Subject, undo: bool, limits: &CardLimits) -> Rend
             shown.blocks.push(block::section(&format!("Question from the workflow\n{message}")));
         }
         Subject::Action { action, verdict, rollback } => {
-            let summary = summary(action, undo, limits, &mut shown);
+            let summary = summary(action, is_rollback, limits, &mut shown);
             shown.blocks.push(block::section(&summary));
             let field_limits =
                 FieldLimits { units: limits.fields, count: limits.field_count, each: limits.field };
@@ -71,8 +71,8 @@ pub(super) fn render(subject: &Subject, undo: bool, limits: &CardLimits) -> Rend
     shown
 }
 
-fn summary(action: &Action, undo: bool, limits: &CardLimits, shown: &mut RenderedSubject) -> String {
-    let prefix = if undo { "Rollback: " } else { "" };
+fn summary(action: &Action, is_rollback: bool, limits: &CardLimits, shown: &mut RenderedSubject) -> String {
+    let prefix = if is_rollback { "Rollback: " } else { "" };
     let destructive = if action.destructive { "\nThis action is destructive." } else { "" };
     let target = shown.line("target", &action.target, limits.target);
     format!("{prefix}{} on {target}{destructive}", action.tool)

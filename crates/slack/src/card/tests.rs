@@ -73,7 +73,7 @@ fn about(action: Action) -> Approval {
         environment: Environment::Prod,
         step: StepId::new("assign").unwrap(),
         seq: StepSeq(1),
-        undo: false,
+        rollback: false,
         subject: Subject::Action { action: Box::new(action), verdict: verdict(), rollback: None },
         requirement,
         excluded: excluded(&[

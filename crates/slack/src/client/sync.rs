@@ -7,7 +7,7 @@
 //! the same approval, and a decision counts once.
 
 use domain::Approval;
-use domain::approval::{Card, PageStatus};
+use domain::approval::{Card, PagerStatus};
 
 use super::Slack;
 use crate::card;
@@ -55,7 +55,7 @@ impl Slack {
                     revision: approval.card_revision(),
                     reminders: 0,
                     escalated: false,
-                    page: PageStatus::NotPaged,
+                    page: PagerStatus::NotPaged,
                 })
             }
         }
@@ -97,19 +97,19 @@ impl Slack {
 
     /// Pages the on-call about an overdue approval, and resolves the page when the approval has ended. `page` is the page
     /// as last stored. A repeated event is deduplicated.
-    async fn page(&self, approval: &Approval, page: PageStatus) -> Result<PageStatus, Failed> {
+    async fn page(&self, approval: &Approval, page: PagerStatus) -> Result<PagerStatus, Failed> {
         let (Some(pager), Some(_)) = (&self.pager, approval.escalated_at) else { return Ok(page) };
         match (page, approval.is_open()) {
-            (PageStatus::NotPaged, true) => {
+            (PagerStatus::NotPaged, true) => {
                 let triggered = pager.trigger(approval).await;
-                triggered.map(|()| PageStatus::Paged).map_err(|error| ("page the on-call", error))
+                triggered.map(|()| PagerStatus::Paged).map_err(|error| ("page the on-call", error))
             }
             // A page whose reply was lost is not recorded, and is resolved too.
-            (PageStatus::NotPaged | PageStatus::Paged, false) => {
+            (PagerStatus::NotPaged | PagerStatus::Paged, false) => {
                 let resolved = pager.resolve(&approval.id).await;
-                resolved.map(|()| PageStatus::Resolved).map_err(|error| ("resolve the page", error))
+                resolved.map(|()| PagerStatus::Resolved).map_err(|error| ("resolve the page", error))
             }
-            (PageStatus::Paged, true) | (PageStatus::Resolved, _) => Ok(page),
+            (PagerStatus::Paged, true) | (PagerStatus::Resolved, _) => Ok(page),
         }
     }
 

@@ -141,8 +141,9 @@ impl TestEnv {
         assert!(self.commit(decision));
     }
 
-    pub(crate) fn nudge(&mut self) {
-        let ((), decision) = self.draft_decision(|draft| domain::command::Nudge.decide(draft)).unwrap();
+    pub(crate) fn remind(&mut self) {
+        let ((), decision) =
+            self.draft_decision(|draft| domain::command::RemindApprovers.decide(draft)).unwrap();
         assert!(self.commit(decision));
     }
 

@@ -27,7 +27,7 @@ use super::item::{
 };
 use super::key::{Key, PAUSED_PARTITION, RUN_PARTITION, index_partition};
 use super::outbox::GRACE;
-use super::sequence::Sequence;
+use super::sequence::TimeSortKey;
 use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, OPEN};
 use super::{AwsStore, Condition, EXISTS, attribute_names, build_item, expected};
 
@@ -62,7 +62,7 @@ impl Transaction {
 /// The time of a commit, as its items record it.
 pub(super) struct CommitTime {
     pub(super) now: Timestamp,
-    pub(super) sequence: Sequence,
+    pub(super) sequence: TimeSortKey,
 }
 
 impl<Q, B> AwsStore<Q, B>
@@ -82,7 +82,7 @@ where
         if let Some(hold) = &hold {
             self.write_concurrency_key(&mut transaction, &decision.record.key, hold)?;
         }
-        let sent = self.send_early(&decision).await;
+        let sent = self.send_before_commit(&decision).await;
         self.write_outbox(&mut transaction, &decision, &sent, &time)?;
         match self.transact(transaction, &token_seed(&decision, &time)).await {
             Ok(()) => {
@@ -174,7 +174,7 @@ where
         for chained in &decision.events {
             let n = chained.event.n;
             let step = decision.steps.iter().find(|step| step.event == n);
-            let key = step.map_or_else(|| Key::event(run, n), |step| Key::step(run, step.seq, step.undo));
+            let key = step.map_or_else(|| Key::event(run, n), |step| Key::step(run, step.seq, step.rollback));
             let event = bytes(chained.canonical.as_slice());
             let digest = bytes(chained.hash.as_bytes().as_slice());
             let mut item = build_item(&key, [(NUMBER, number(n)), (EVENT, event), (DIGEST, digest)]);

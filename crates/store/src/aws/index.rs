@@ -25,7 +25,7 @@ use super::item::{EVIDENCE_PENDING, Item, ItemError, number, read_number, read_t
 use super::key::{
     EVIDENCE_PARTITION, Key, PAUSED_PARTITION, RUN_PARTITION, SK, index_partition, partition_count,
 };
-use super::sequence::Sequence;
+use super::sequence::TimeSortKey;
 use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, Index, OPEN};
 use super::{AwsStore, BATCH_MAX};
 
@@ -134,7 +134,7 @@ struct PageRequest<'l> {
     newest_first: bool,
     after: Option<&'l Cursor>,
     /// The range of sort keys; the first is inclusive.
-    between: (Option<Sequence>, Option<Sequence>),
+    between: (Option<TimeSortKey>, Option<TimeSortKey>),
     limit: u32,
     doing: &'static str,
 }
@@ -144,8 +144,8 @@ impl PageRequest<'_> {
     /// previous page ended with.
     fn bounds(&self) -> Option<(String, String)> {
         // Sort keys start with a digit: these bounds are before and after all of them.
-        let mut first = self.between.0.as_ref().map_or("0", Sequence::as_str);
-        let mut last = self.between.1.as_ref().map_or("~", Sequence::as_str);
+        let mut first = self.between.0.as_ref().map_or("0", TimeSortKey::as_str);
+        let mut last = self.between.1.as_ref().map_or("~", TimeSortKey::as_str);
         match self.after.map(Cursor::as_str) {
             Some(ended) if self.newest_first => last = last.min(ended),
             Some(ended) => first = first.max(ended),
@@ -193,8 +193,8 @@ where
             (None, Some(partition)) => (BY_STATUS, partition),
             (None, None) => (BY_TENANT, tenant.to_string()),
         };
-        let since = query.since.map(|since| Sequence::first_at(since.earlier(ORDER_SLACK)));
-        let until = query.until.map(|until| Sequence::first_at(until + ORDER_SLACK));
+        let since = query.since.map(|since| TimeSortKey::first_at(since.earlier(ORDER_SLACK)));
+        let until = query.until.map(|until| TimeSortKey::first_at(until + ORDER_SLACK));
         let between = (since, until);
         let request =
             PageRequest { index, partition, newest_first: true, after, between, limit, doing: "list runs" };

@@ -66,9 +66,9 @@ impl Key {
         Self::of_run(run, format!("{EVENT}{n:010}"))
     }
 
-    /// A finished step or its undo, and the event that records it.
-    pub(super) fn step(run: &RunKey, seq: StepSeq, undo: bool) -> Self {
-        Self::of_run(run, format!("{STEP}{:05}#{}", seq.0, u8::from(undo)))
+    /// A finished step or its rollback, and the event that records it.
+    pub(super) fn step(run: &RunKey, seq: StepSeq, rollback: bool) -> Self {
+        Self::of_run(run, format!("{STEP}{:05}#{}", seq.0, u8::from(rollback)))
     }
 
     /// A signal that was delivered to a run.

@@ -15,7 +15,7 @@ use domain::{
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
-use crate::ledger::{Admission, Due, Holder, Ledger, RunPage, RunQuery, Waiter, Write};
+use crate::ledger::{Admission, Due, KeyHolder, Ledger, RunPage, RunQuery, Waiter, Write};
 use crate::queue::Queue;
 
 use super::error::AwsError;
@@ -57,7 +57,7 @@ where
         &self,
         tenant: &TenantId,
         concurrency_key: &ConcurrencyKey,
-    ) -> Result<Option<Holder>, StoreError> {
+    ) -> Result<Option<KeyHolder>, StoreError> {
         let doing = "find the holder of a concurrency key";
         let (first, last) =
             (Key::concurrency_key(tenant, concurrency_key), Key::last_waiter(tenant, concurrency_key));
@@ -70,7 +70,7 @@ where
             .next()
             .map(|item| decode_waiter(&item).ok_or_else(|| missing_attribute(SK, doing)))
             .transpose()?;
-        run.map(|run| Some(Holder { run, next })).ok_or_else(|| missing_attribute(RUN, doing))
+        run.map(|run| Some(KeyHolder { run, next })).ok_or_else(|| missing_attribute(RUN, doing))
     }
 
     async fn enqueue_waiter(
@@ -108,8 +108,13 @@ where
         self.get_body(&Key::event(run, 0), "read the input of a run").await
     }
 
-    async fn step(&self, run: &RunKey, seq: StepSeq, undo: bool) -> Result<Option<StepRecord>, StoreError> {
-        self.get_body(&Key::step(run, seq, undo), "read a step").await
+    async fn step(
+        &self,
+        run: &RunKey,
+        seq: StepSeq,
+        rollback: bool,
+    ) -> Result<Option<StepRecord>, StoreError> {
+        self.get_body(&Key::step(run, seq, rollback), "read a step").await
     }
 
     async fn steps(&self, run: &RunKey) -> Result<Vec<StepRecord>, StoreError> {

@@ -49,7 +49,7 @@ where
 {
     /// Sends the messages that must survive this process, before the commit. Returns the numbers of those that were
     /// sent.
-    pub(super) async fn send_early(&self, decision: &Decision) -> Vec<usize> {
+    pub(super) async fn send_before_commit(&self, decision: &Decision) -> Vec<usize> {
         let jobs = decision.outgoing.iter().enumerate().filter(|(_, message)| needs_outbox(message));
         let (numbers, messages): (Vec<_>, Vec<_>) =
             jobs.map(|(number, message)| (number, with_early_delay(message))).unzip();

@@ -13,18 +13,18 @@ pub(super) struct Sequences {
 
 /// A position in a list: microseconds since 1970, zero-padded, so that text order is time order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Sequence(String);
+pub(super) struct TimeSortKey(String);
 
 impl Sequences {
-    pub(super) fn next(&self, now: Timestamp) -> Sequence {
+    pub(super) fn next(&self, now: Timestamp) -> TimeSortKey {
         let now = now.0.max(0).saturating_mul(1000);
         let later = |last: i64| Some(now.max(last.saturating_add(1)));
         let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later).unwrap_or(now);
-        Sequence(format!("{:020}", now.max(last.saturating_add(1))))
+        TimeSortKey(format!("{:020}", now.max(last.saturating_add(1))))
     }
 }
 
-impl Sequence {
+impl TimeSortKey {
     /// The first sequence of a time.
     pub(super) fn first_at(at: Timestamp) -> Self {
         Self(format!("{:020}", at.0.max(0).saturating_mul(1000)))

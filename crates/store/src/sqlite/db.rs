@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 use crate::blobs::BlobKind;
 use crate::cursor::Cursor;
-use crate::ledger::{Due, Holder, KeyAcquisition, ORDER_SLACK, RunPage, RunQuery, Waiter, Write};
+use crate::ledger::{Due, KeyAcquisition, KeyHolder, ORDER_SLACK, RunPage, RunQuery, Waiter, Write};
 use crate::queue::{DeadLetter, Delivery, Handle};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
@@ -104,7 +104,11 @@ impl Db {
         Ok(true)
     }
 
-    pub(super) fn holder(&self, tenant: &TenantId, concurrency_key: &ConcurrencyKey) -> Sql<Option<Holder>> {
+    pub(super) fn holder(
+        &self,
+        tenant: &TenantId,
+        concurrency_key: &ConcurrencyKey,
+    ) -> Sql<Option<KeyHolder>> {
         let key = params![tenant.as_str(), concurrency_key.as_bytes()];
         let parse_run = |row: &Row<'_>| -> Sql<RunId> {
             row.get_ref(0)?.as_str()?.parse().map_err(|error| conversion_error(0, error))
@@ -120,7 +124,7 @@ impl Db {
                 Ok(Waiter { run: parse_run(row)?, since: Timestamp(row.get(1)?), woken })
             },
         )?;
-        Ok(Some(Holder { run, next }))
+        Ok(Some(KeyHolder { run, next }))
     }
 
     pub(super) fn enqueue_waiter(
@@ -227,14 +231,14 @@ impl Db {
                 (None, _) => None,
             };
             self.run(
-                "INSERT INTO history (run, n, hash, event, seq, undo, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT INTO history (run, n, hash, event, seq, is_rollback, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 params![
                     id,
                     n,
                     chained.hash.as_bytes(),
                     chained.canonical,
                     step.map(|step| step.seq.0),
-                    step.map(|step| step.undo),
+                    step.map(|step| step.rollback),
                     payload
                 ],
             )?;
@@ -310,11 +314,11 @@ impl Db {
 
     pub(super) fn steps(&self, run: &RunKey, only: Option<(StepSeq, bool)>) -> Sql<Vec<StepRecord>> {
         let Some((id, _)) = self.run_id(run)? else { return Ok(Vec::new()) };
-        let (seq, undo) = only.map_or((None, None), |(seq, undo)| (Some(seq.0), Some(undo)));
+        let (seq, rollback) = only.map_or((None, None), |(seq, rollback)| (Some(seq.0), Some(rollback)));
         self.all(
             "SELECT payload FROM history WHERE run = ?1 AND seq IS NOT NULL \
-             AND (?2 IS NULL OR (seq = ?2 AND undo = ?3)) ORDER BY n",
-            params![id, seq, undo],
+             AND (?2 IS NULL OR (seq = ?2 AND is_rollback = ?3)) ORDER BY n",
+            params![id, seq, rollback],
             body,
         )
     }

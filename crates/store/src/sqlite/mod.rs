@@ -3,7 +3,7 @@
 //! A file has one writer thread, which commits all waiting writes in one transaction with one sync (group commit),
 //! and a few read connections. An in-memory database has one connection, used on the calling thread, which keeps a
 //! simulation single-threaded. Both run the same statements. Several processes may share a file: SQLite's lock
-//! serialises their writes, and `wakeup` notifies receivers in other processes.
+//! serializes their writes, and `wakeup` notifies receivers in other processes.
 
 mod access;
 mod archive;
@@ -41,7 +41,7 @@ use crate::cursor::{Cursor, PageQuery, UnknownCursor};
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, Governance, PolicyFiles};
 use crate::inbox::{DueSchedule, Inbox, Reopen, StoredEntry};
-use crate::ledger::{Admission, Due, Holder, Ledger, RunPage, RunQuery, Waiter, Write};
+use crate::ledger::{Admission, Due, KeyHolder, Ledger, RunPage, RunQuery, Waiter, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 use crate::sqlite::wakeup::WakeUp;
 use crate::trace;
@@ -210,7 +210,7 @@ impl Ledger for SqliteStore {
         &self,
         tenant: &TenantId,
         concurrency_key: &ConcurrencyKey,
-    ) -> Result<Option<Holder>, StoreError> {
+    ) -> Result<Option<KeyHolder>, StoreError> {
         self.connections
             .read("find the holder of a concurrency key", |db| db.holder(tenant, concurrency_key))
             .await
@@ -250,8 +250,13 @@ impl Ledger for SqliteStore {
         self.connections.read("read the input of a run", |db| db.input(run)).await
     }
 
-    async fn step(&self, run: &RunKey, seq: StepSeq, undo: bool) -> Result<Option<StepRecord>, StoreError> {
-        let steps = self.connections.read("read a step", |db| db.steps(run, Some((seq, undo)))).await?;
+    async fn step(
+        &self,
+        run: &RunKey,
+        seq: StepSeq,
+        rollback: bool,
+    ) -> Result<Option<StepRecord>, StoreError> {
+        let steps = self.connections.read("read a step", |db| db.steps(run, Some((seq, rollback)))).await?;
         Ok(steps.into_iter().next())
     }
 

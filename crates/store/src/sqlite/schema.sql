@@ -35,7 +35,7 @@ CREATE TABLE history (
     hash    BLOB NOT NULL,
     event   BLOB NOT NULL,
     seq     INTEGER,
-    undo    INTEGER,
+    is_rollback INTEGER,
     payload TEXT,
     PRIMARY KEY (run, n)
 ) WITHOUT ROWID;

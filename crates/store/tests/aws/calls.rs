@@ -9,7 +9,7 @@ use countersign_store::{
     Inbox as _, KeyAcquisition, Ledger as _, PageQuery, PolicyFiles, Reopen, RunQuery, StoredEntry, Waiter,
     WorkerRegistry as _, Write,
 };
-use domain::approval::PageStatus;
+use domain::approval::PagerStatus;
 use domain::audit::{AdminChange, AuditEntry};
 use domain::command::Renew;
 use domain::payload::Fingerprint;
@@ -244,7 +244,7 @@ fn policy() -> PolicyFiles {
 }
 
 fn card(shown: u32) -> Card {
-    let page = PageStatus::NotPaged;
+    let page = PagerStatus::NotPaged;
     Card { message: "C1/1".to_owned(), revision: shown, reminders: 0, escalated: false, page }
 }
 
@@ -281,7 +281,7 @@ const OTHER_RUN_LOGGED: Setup = |table| {
 fn evidence() -> Evidence {
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
     let name = "run".to_owned();
-    Evidence { bundle, name, index: 0, sealed_at: NOON }
+    Evidence { bundle, name, index: 0, recorded_at: NOON }
 }
 
 const KEY_CREATED: Setup = |table| {

@@ -59,7 +59,7 @@ fn large_receipt(record: &RunRecord) -> Receipt {
         run: record.key.run.clone(),
         step: StepId::new("call").unwrap(),
         seq: StepSeq(0),
-        undo: false,
+        rollback: false,
         fence: Fence(1),
         action: Digest::ZERO,
         class: EffectClass::NativeKey,

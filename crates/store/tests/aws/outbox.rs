@@ -89,7 +89,7 @@ async fn evidence_is_requested_until_it_is_recorded(env: TestEnv) {
     assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), []);
 
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
-    let evidence = Evidence { bundle, name: "run".to_owned(), index: 0, sealed_at: Timestamp(0) };
+    let evidence = Evidence { bundle, name: "run".to_owned(), index: 0, recorded_at: Timestamp(0) };
     assert_eq!(store.put_evidence(&record.key, evidence.clone()).await.unwrap(), Write::Committed);
 
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
@@ -108,7 +108,7 @@ async fn missing_evidence_is_requested_with_growing_delays(env: TestEnv) {
     assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [], "nothing to advance");
 
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
-    let evidence = Evidence { bundle, name: "run".to_owned(), index: 0, sealed_at: ended };
+    let evidence = Evidence { bundle, name: "run".to_owned(), index: 0, recorded_at: ended };
     assert_eq!(store.put_evidence(&record.key, evidence).await.unwrap(), Write::Committed);
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
 }

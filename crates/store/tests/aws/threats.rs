@@ -285,7 +285,7 @@ async fn gsi_stale_read(table: Table) {
     table.connection.set(due);
     assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), []);
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
-    let evidence = Evidence { bundle, name: "run".to_owned(), index: 0, sealed_at: NOON };
+    let evidence = Evidence { bundle, name: "run".to_owned(), index: 0, recorded_at: NOON };
     assert_eq!(store.put_evidence(&run(), evidence).await.unwrap(), Write::Committed);
     let messages = store.depth(QueueName::Steps).await.unwrap();
     let expected = swept.len();

@@ -23,7 +23,7 @@ pub enum ChartStyle {
 impl ChartStyle {
     fn segment(self, segment: &Segment) -> char {
         let (unicode, ascii) = match segment.activity {
-            Activity::Working if segment.undo => ('◀', '<'),
+            Activity::Working if segment.rollback => ('◀', '<'),
             Activity::Working => ('█', '#'),
             Activity::Queued => ('·', '.'),
             Activity::BackingOff => ('░', '-'),
@@ -122,7 +122,7 @@ fn legend(timeline: &Timeline, style: ChartStyle) -> String {
         }
     };
     for segment in timeline.rows.iter().flat_map(|row| &row.segments) {
-        let rollback = segment.undo && segment.activity == Activity::Working;
+        let rollback = segment.rollback && segment.activity == Activity::Working;
         add(style.segment(segment), if rollback { "rollback" } else { segment.activity.label() });
     }
     for mark in timeline.rows.iter().flat_map(|row| &row.marks) {

@@ -27,7 +27,7 @@ fn row(row: &TimelineRow) -> Value {
 fn segment(segment: &Segment) -> Value {
     json!({
         "activity": segment.activity,
-        "undo": segment.undo,
+        "rollback": segment.rollback,
         "from": rfc3339_millis(segment.from),
         "until": rfc3339_millis(segment.until),
         "open": segment.open,

@@ -11,7 +11,7 @@ mod read;
 mod tests;
 
 use domain::plan::Plan;
-use domain::{ChainFault, Event, Millis, StepSeq, StepState, Timestamp};
+use domain::{ChainError, Event, Millis, StepSeq, StepState, Timestamp};
 use serde::Serialize;
 
 use crate::RunSnapshot;
@@ -50,7 +50,7 @@ pub struct TimelineRow {
 pub struct Segment {
     pub activity: Activity,
     /// Whether the activity belongs to the rollback of the step.
-    pub undo: bool,
+    pub rollback: bool,
     pub from: Timestamp,
     /// The end, or the time of the snapshot.
     pub until: Timestamp,
@@ -116,7 +116,7 @@ pub struct LiveStep {
 
 impl Timeline {
     /// The timeline of a run. Fails if the chain does not verify.
-    pub fn from_snapshot(snapshot: &RunSnapshot) -> Result<Self, &ChainFault> {
+    pub fn from_snapshot(snapshot: &RunSnapshot) -> Result<Self, &ChainError> {
         let events = snapshot.view.events.as_ref()?;
         let record = &snapshot.view.record;
         let held = match &record.step_state {

@@ -11,7 +11,7 @@ use crate::event::body_text;
 pub(super) fn read(rows: Vec<TimelineRow>, events: &[Event], now: &LiveStep) -> Timeline {
     let from = events.first().map_or(now.at, |event| event.at);
     let mut reader =
-        Reader { rows, activity: Activity::Queued, since: from, due: None, undo: false, finished: false };
+        Reader { rows, activity: Activity::Queued, since: from, due: None, rollback: false, finished: false };
     for event in events {
         reader.read_event(event);
     }
@@ -29,7 +29,7 @@ struct Reader {
     since: Timestamp,
     /// The earliest time of the next attempt.
     due: Option<Timestamp>,
-    undo: bool,
+    rollback: bool,
     finished: bool,
 }
 
@@ -48,7 +48,7 @@ impl Reader {
         let at = event.at.max(self.since);
         self.mark(event, at);
         let Some(next) = next_activity(event) else { return };
-        self.undo = event.undo;
+        self.rollback = event.rollback;
         let (start, worker) = self.finished_work(event);
         if let Some(start) = start {
             self.start_work(event.seq, start.clamp(self.since, at));
@@ -59,7 +59,7 @@ impl Reader {
             EventBody::AttemptFailed { not_before, .. } => Some(not_before),
             _ => None,
         };
-        self.undo |= matches!(event.body, EventBody::RollbackStarted { .. });
+        self.rollback |= matches!(event.body, EventBody::RollbackStarted { .. });
         self.finished = event.run.is_some_and(|run| run.to.is_terminal());
     }
 
@@ -103,7 +103,7 @@ impl Reader {
     fn end(&mut self, end: &ActivityEnd<'_>) {
         let segment = Segment {
             activity: self.activity,
-            undo: self.undo,
+            rollback: self.rollback,
             from: self.since,
             until: end.at,
             open: end.open,

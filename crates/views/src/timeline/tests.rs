@@ -1,6 +1,6 @@
 //! Timelines: segments, marks and charts.
 
-use domain::event::{Attempt, RunTransition, StepTransition};
+use domain::event::{Attempt, RunStatusChange, StepStatusChange};
 use domain::payload::Fingerprint;
 use domain::{Cause, Event, EventBody, Failure, Fence, Initiator, RunStatus, StepSeq, StepStatus, Timestamp};
 
@@ -11,7 +11,17 @@ const SECOND: StepSeq = StepSeq(1);
 
 fn event(at: i64, seq: StepSeq, body: EventBody) -> Event {
     let by = Initiator::new(Cause::System, "w2");
-    Event { n: 0, at: Timestamp(at), by, seq, undo: false, run: None, step: None, read_verdict: None, body }
+    Event {
+        n: 0,
+        at: Timestamp(at),
+        by,
+        seq,
+        rollback: false,
+        run: None,
+        step: None,
+        read_verdict: None,
+        body,
+    }
 }
 
 fn resumed(at: i64, seq: StepSeq) -> Event {
@@ -49,7 +59,7 @@ fn silent(at: i64) -> Event {
 }
 
 fn over(mut event: Event, status: RunStatus) -> Event {
-    event.run = Some(RunTransition { from: Some(RunStatus::Running), to: status });
+    event.run = Some(RunStatusChange { from: Some(RunStatus::Running), to: status });
     event
 }
 
@@ -125,7 +135,7 @@ fn permanent_failure_is_marked() {
     let body = EventBody::StepFailed { number: 0, failure: Failure::new("HTTP_STATUS", "404") };
     let mut event = over(event(10, FIRST, body), RunStatus::FailedTerminal);
     let (from, to) = (StepStatus::Running, StepStatus::FailedTerminal);
-    event.step = Some(StepTransition { seq: FIRST, id: "look".parse().unwrap(), from, to });
+    event.step = Some(StepStatusChange { seq: FIRST, id: "look".parse().unwrap(), from, to });
     let timeline = timeline(&[resumed(0, FIRST), event], 20, None);
     assert_eq!(timeline.rows[0].marks[0].kind, MarkKind::Failed);
     assert!(timeline.rows[1].segments.is_empty());

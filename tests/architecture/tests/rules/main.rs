@@ -13,7 +13,7 @@ mod invariants;
 #[cfg(test)]
 mod libraries;
 #[cfg(test)]
-mod licences;
+mod licenses;
 #[cfg(test)]
 mod naming;
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl Package {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) version: String,
-    pub(crate) licence: Option<String>,
+    pub(crate) license: Option<String>,
 }
 
 /// The crates of the workspace, sorted by role.
@@ -60,7 +60,7 @@ pub(crate) fn dependencies() -> Vec<Dependency> {
     let dependency = |package: &Value| Dependency {
         name: text(&package["name"]),
         version: text(&package["version"]),
-        licence: package["license"].as_str().map(str::to_owned),
+        license: package["license"].as_str().map(str::to_owned),
     };
     list(&metadata["packages"]).map(dependency).collect()
 }

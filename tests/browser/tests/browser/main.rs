@@ -8,7 +8,7 @@ mod dev;
 #[expect(
     dead_code,
     clippy::unwrap_used,
-    reason = "only the default behaviour is used here; a test fails by panicking"
+    reason = "only the default behavior is used here; a test fails by panicking"
 )]
 mod issuer;
 

@@ -41,7 +41,7 @@ pub struct SendReport {
     pub delivered: u32,
     /// Accepted as new.
     pub accepted: u32,
-    /// Recognised as duplicates.
+    /// Recognized as duplicates.
     pub repeated: u32,
     /// Other results.
     pub others: BTreeMap<String, u32>,

@@ -29,7 +29,7 @@ pub(super) struct SendResults {
     pub(super) delivered: u32,
     /// Of those, accepted as new.
     pub(super) accepted: u32,
-    /// Of those, recognised as duplicates.
+    /// Of those, recognized as duplicates.
     pub(super) repeated: u32,
     /// Retries after no reply or a retryable one.
     pub(super) retried: u32,

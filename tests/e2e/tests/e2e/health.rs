@@ -97,7 +97,7 @@ async fn worker_without_queues_is_unhealthy() {
         (status == 503).then_some(body)
     })
     .await;
-    let why = "the store does not answer";
+    let why = "the store does not respond";
     assert_eq!(
         serde_json::from_str::<Value>(&body).unwrap(),
         json!({ "status": "unhealthy", "reason": why })

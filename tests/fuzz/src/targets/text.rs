@@ -250,7 +250,7 @@ fn policy() -> Execute {
                 blast_radius: BlastRadius::Low,
                 critical: false,
                 phase: Phase::Main,
-                undo: false,
+                rollback: false,
                 origin: ActionOrigin::Forward,
                 attempt: 1,
             },

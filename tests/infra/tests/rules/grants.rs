@@ -10,7 +10,7 @@ const SERVICES: [&str; 3] = ["dynamodb", "sqs", "s3"];
 
 /// Actions that need another piece of code than a call of the same name.
 const NEEDED_FOR: [(&str, &str); 6] = [
-    // IAM authorises each part of a transaction.
+    // IAM authorizes each part of a transaction.
     ("dynamodb:PutItem", "Put::builder()"),
     ("dynamodb:UpdateItem", "Update::builder()"),
     ("dynamodb:DeleteItem", "Delete::builder()"),

@@ -20,7 +20,7 @@ fn server_command_has_only_known_options() {
 }
 
 #[test]
-fn option_is_recognised_in_the_code() {
+fn option_is_recognized_in_the_code() {
     let code = "    #[arg(long, value_name = \"X\")]\n    behind_tls: bool,\n    pub(crate) json: bool,\n    let x = 1;";
     assert_eq!(options_in(code).collect::<Vec<_>>(), ["--behind-tls", "--json"]);
 }

@@ -75,7 +75,7 @@ fn indexes_made_by(script: &str) -> BTreeSet<Index> {
 }
 
 #[test]
-fn index_is_recognised_in_the_code() {
+fn index_is_recognized_in_the_code() {
     let code = r#"const DUE: Index = Index { name: "due", hash: "due_pk", range: "due_at" };"#;
     assert_eq!(indexes_in(code), [("due".into(), "due_pk".into(), "due_at".into())].into());
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use domain::approval::Subject;
 use domain::command::{
-    Admit, Cancel, CancelResult, Certainty, Claim, ClaimResult, Command as _, DeliverSignal, Fail, Finish,
-    OpenWait, Pause, RecordVote, Resume, Retry, RollBack, TakeOver, VoteResult, admit,
+    Admit, Cancel, CancelResult, Claim, ClaimResult, Command as _, DeliverSignal, EffectOutcome, Fail,
+    Finish, OpenWait, Pause, RecordVote, Resume, Retry, RollBack, TakeOver, VoteResult, admit,
 };
 use domain::next::{Next, next};
 use domain::payload::Fingerprint;
@@ -302,7 +302,7 @@ fn serve(model: &Governance, state: &mut State, number: usize) -> Option<()> {
         | Next::TakeOver
         | Next::OpenGate
         | Next::TimeOut
-        | Next::Nudge => None,
+        | Next::RemindApprovers => None,
     }
 }
 
@@ -407,7 +407,7 @@ fn retry(model: &Governance, state: &mut State, number: usize) -> Option<()> {
     let command = Retry {
         fence: FENCE,
         failure: failure(),
-        certainty: Certainty::DidNotHappen,
+        certainty: EffectOutcome::DidNotHappen,
         retry_after: None,
         receipt,
     };
@@ -427,7 +427,7 @@ fn lose_reply(model: &Governance, state: &mut State, number: usize) -> Option<()
     let command = Retry {
         fence: FENCE,
         failure: failure(),
-        certainty: Certainty::MayHaveHappened,
+        certainty: EffectOutcome::MayHaveHappened,
         retry_after: None,
         receipt: run.held.as_ref()?.receipt.clone(),
     };

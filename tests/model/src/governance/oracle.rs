@@ -64,7 +64,7 @@ pub(crate) struct Situation {
 
 /// The oracle's record of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Account {
+pub(crate) struct RunHistory {
     pub shaped: People,
     request: Option<Request>,
     /// The step whose action was rejected, and whether it was its rollback.
@@ -86,7 +86,7 @@ struct Request {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Oracle {
-    pub runs: [Account; 2],
+    pub runs: [RunHistory; 2],
     /// The effects that may have happened, or that are known to be repeated by nothing.
     open: BTreeMap<IdempotencyKey, Digest>,
     /// The risky effects whose last attempt failed. The next attempt needs an approval of its own.
@@ -213,7 +213,7 @@ impl Oracle {
     }
 }
 
-impl Account {
+impl RunHistory {
     /// What is wrong with an effect that needs `need` approvals.
     fn violation(&self, proposed: &Proposed<'_>, (need, again): (u32, bool), directory: People) -> u16 {
         if need == 0 {

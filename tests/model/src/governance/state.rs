@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use domain::approval::ApprovalUse;
-use domain::command::{Assessment, AttemptMode, Claim};
+use domain::command::{AttemptMode, Claim, PolicyEvaluation};
 use domain::plan::{Call, Environment, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::record::{Effects, OperatorRequest, Rejection, Signal};
@@ -256,7 +256,7 @@ impl State {
         let undoes = run.record.is_rolling_back() || is_undo_run;
         let owner = if is_undo_run { &self.runs[0] } else { run };
         let key = key(model, &owner.record.key.run, index)?;
-        let key = if undoes { key.undo() } else { key };
+        let key = if undoes { key.reverse() } else { key };
         // A retry of an open effect means the action that was first proposed.
         let own = self.receipts.get(&key).filter(|receipt| {
             receipt.state == ReceiptState::Intent
@@ -303,7 +303,10 @@ impl State {
             abandoned: receipt.as_ref().is_some_and(is_abandoned),
             receipt,
             departed: approval.flat_map(|approval| approval.departed_approvers(&tenant)).collect(),
-            assessment: Some(Assessment { verdict, observed: bound.action.fields.get("observed").cloned() }),
+            assessment: Some(PolicyEvaluation {
+                verdict,
+                observed: bound.action.fields.get("observed").cloned(),
+            }),
             action: bound.action.clone(),
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
-use domain::approval::PageStatus;
+use domain::approval::PagerStatus;
 use domain::{
     Action, Approval, Card, EffectClass, Failure, IdempotencyKey, Millis, Reversibility, RunKey, ToolName,
 };
@@ -82,7 +82,7 @@ impl Tool for ExternalTool {
             Ok(()) => ToolOutcome::Done(ToolResult::default()),
             Err(_) => ToolOutcome::Retryable {
                 failure: Failure::new("NO_REPLY", "the reply was lost"),
-                certainty: domain::command::Certainty::MayHaveHappened,
+                certainty: domain::command::EffectOutcome::MayHaveHappened,
                 retry_after: Some(Millis::secs(1)),
             },
         }
@@ -100,6 +100,6 @@ impl ApprovalNotifier for Approvers {
         let _ = self.0.send(approval.clone());
         let Approval { revision, reminders, .. } = *approval;
         let escalated = approval.escalated_at.is_some();
-        Ok(Card { message: "card".to_owned(), revision, reminders, escalated, page: PageStatus::default() })
+        Ok(Card { message: "card".to_owned(), revision, reminders, escalated, page: PagerStatus::default() })
     }
 }

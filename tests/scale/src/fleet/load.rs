@@ -5,10 +5,10 @@ use std::time::Duration;
 use domain::RunStatus;
 use testkit::Random;
 
-/// The timer of [`Kind::Timer`] and [`Kind::Holder`].
+/// The timer of [`Kind::Timer`] and [`Kind::KeyHolder`].
 pub(crate) const TIMER: Duration = Duration::from_mins(2);
 
-/// How many runs wait for the concurrency key of the [`Kind::Holder`].
+/// How many runs wait for the concurrency key of the [`Kind::KeyHolder`].
 pub(crate) const WAITERS: usize = 40;
 
 /// A kind of run.
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     /// An effect of a run that waits for its concurrency key.
     Queued,
     /// A wait that reaches its deadline, with the concurrency key of [`Kind::Queued`].
-    Holder,
+    KeyHolder,
 }
 
 impl Kind {
@@ -46,7 +46,7 @@ impl Kind {
             Self::Queued => {
                 "workflow: queued\nversion: 1\nenvironment: dev\nconcurrency: { key: line, on_conflict: queue }\nsteps:\n- { id: a, tool: fleet.keyed, with: { takes_ms: 500 } }\n"
             }
-            Self::Holder => {
+            Self::KeyHolder => {
                 "workflow: holder\nversion: 1\nconcurrency: { key: line, on_conflict: queue }\nsteps:\n- { id: a, tool: wait.event, with: { event: e, timeout: 2m } }\n"
             }
         }
@@ -58,7 +58,7 @@ impl Kind {
             Self::Plain | Self::Approved | Self::Queued => &[RunStatus::Succeeded],
             // If the worker dies during the effect, its outcome is unknown.
             Self::Slow => &[RunStatus::Succeeded, RunStatus::Paused],
-            Self::Timer | Self::Holder => &[RunStatus::FailedTerminal],
+            Self::Timer | Self::KeyHolder => &[RunStatus::FailedTerminal],
         }
     }
 
@@ -66,7 +66,7 @@ impl Kind {
     pub(crate) fn effects(self) -> usize {
         match self {
             Self::Plain | Self::Slow | Self::Approved | Self::Queued => 1,
-            Self::Timer | Self::Holder => 0,
+            Self::Timer | Self::KeyHolder => 0,
         }
     }
 }
@@ -108,7 +108,7 @@ pub(crate) fn line_starts(time: Duration) -> Duration {
 
 /// A run that holds a concurrency key, and the runs that wait for it, of a tenant of their own.
 fn line(tenant: usize, time: Duration) -> impl Iterator<Item = PlannedRun> {
-    let holder = PlannedRun { at: line_starts(time), tenant, kind: Kind::Holder };
+    let holder = PlannedRun { at: line_starts(time), tenant, kind: Kind::KeyHolder };
     let waiter = PlannedRun { at: holder.at + Duration::from_secs(5), kind: Kind::Queued, ..holder };
     std::iter::once(holder).chain(std::iter::repeat_n(waiter, WAITERS))
 }

@@ -77,8 +77,8 @@ fn check_run(run: &FinishedRun) -> Vec<String> {
     let Some(completed) = record.completed_at else { return violations };
     match &run.evidence {
         None => violations.push(format!("{key} ({kind:?}) has no evidence")),
-        Some(evidence) if elapsed(completed, evidence.sealed_at) > EVIDENCE_BOUND => {
-            let late = elapsed(completed, evidence.sealed_at);
+        Some(evidence) if elapsed(completed, evidence.recorded_at) > EVIDENCE_BOUND => {
+            let late = elapsed(completed, evidence.recorded_at);
             violations.push(format!("{key} ({kind:?}) got its evidence after {late:?}"));
         }
         Some(_) => {}
@@ -194,7 +194,7 @@ mod tests {
                 bundle: BlobRef { sha256: Digest::of_bytes(b"x"), bytes: 1 },
                 name: String::new(),
                 index: number,
-                sealed_at: Timestamp(1_000 + timer),
+                recorded_at: Timestamp(1_000 + timer),
             }),
             effects: vec![effect; kind.effects()],
         }
@@ -210,7 +210,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn runs_without_a_violation_pass() {
-        let kinds = [Kind::Plain, Kind::Slow, Kind::Timer, Kind::Approved, Kind::Queued, Kind::Holder];
+        let kinds = [Kind::Plain, Kind::Slow, Kind::Timer, Kind::Approved, Kind::Queued, Kind::KeyHolder];
         for kind in kinds {
             assert_eq!(violations(run("a", 0, kind)), Vec::<String>::new());
         }
@@ -242,12 +242,12 @@ mod tests {
         let late = |kind, by: Duration| {
             let (mut late, by) = (run("a", 0, kind), i64::try_from(by.as_millis()).unwrap());
             late.progress.as_mut().unwrap().completed_at.as_mut().unwrap().0 += by;
-            late.evidence.as_mut().unwrap().sealed_at.0 += by;
+            late.evidence.as_mut().unwrap().recorded_at.0 += by;
             late
         };
         assert_one(&violations(late(Kind::Timer, TIMER_BOUND + Duration::from_millis(1))), "late");
         let mut evidence = late(Kind::Timer, Duration::ZERO);
-        evidence.evidence.as_mut().unwrap().sealed_at.0 += 120_001;
+        evidence.evidence.as_mut().unwrap().recorded_at.0 += 120_001;
         assert_one(&violations(evidence), "got its evidence after");
         let slow = run("a", 0, Kind::Plain);
         let effects = slow

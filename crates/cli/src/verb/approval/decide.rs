@@ -18,8 +18,9 @@ Examples:
   countersign approval approve RUN assign --reason 'change window is open'
   countersign approval reject RUN assign --reason 'not on a Friday' --by ada
 
-The requester of the run and the author of its workflow cannot decide. If two approvers are
-required, each decides once. A decision is final.";
+Users who participated in the run cannot decide: its requester, the author of its workflow and
+the user who applied it, and users who sent the run an event or resumed, canceled or rolled it
+back. If two approvers are required, each decides once. A decision is final.";
 
 /// The length of the hash on a card.
 const HASH_CHARS_MIN: usize = 12;

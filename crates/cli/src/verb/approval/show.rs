@@ -37,7 +37,7 @@ fn text(approval: &Approval) -> String {
         approval.approval,
         approval.run,
         approval.step,
-        if approval.undo { " (rollback)" } else { "" },
+        if approval.rollback { " (rollback)" } else { "" },
         status_text(approval),
         approval.subject_hash,
     );

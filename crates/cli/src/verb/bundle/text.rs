@@ -78,7 +78,7 @@ fn approval_text(approval: &ApprovalSummary) -> String {
         SubjectSummary::Question => "a question in the workflow".to_owned(),
         SubjectSummary::Action { tool, target, .. } => format!("{tool} on {target}"),
     };
-    let rollback = if approval.undo { ", rollback" } else { "" };
+    let rollback = if approval.rollback { ", rollback" } else { "" };
     let votes: String = approval.votes.iter().map(vote_text).collect();
     format!("{}: {about}{rollback}; {}\n{votes}", approval.step, approval.status.as_str())
 }
@@ -108,7 +108,7 @@ fn effects(bundle: &EvidenceBundle) -> String {
 fn step_text(bundle: &EvidenceBundle, receipt: &ReceiptSummary) -> String {
     let other_run =
         if receipt.run == bundle.run.run { String::new() } else { format!(" of {}", receipt.run) };
-    let rollback = if receipt.undo { " (rollback)" } else { "" };
+    let rollback = if receipt.rollback { " (rollback)" } else { "" };
     format!("{}{other_run}{rollback}", receipt.step)
 }
 
@@ -122,14 +122,14 @@ fn state_text(state: &ReceiptStatus) -> String {
 
 /// How the effect can be undone, or that it was rolled back.
 fn undo_text(bundle: &EvidenceBundle, receipt: &ReceiptSummary) -> String {
-    let (true, ReceiptStatus::Done { inverse, .. }) = (!receipt.undo, &receipt.state) else {
+    let (true, ReceiptStatus::Done { inverse, .. }) = (!receipt.rollback, &receipt.state) else {
         return String::new();
     };
     let ReceiptSummary { run, seq, reversibility, .. } = receipt;
     if *run != bundle.run.run {
         return format!("`run undo {run}`, the run that caused it");
     }
-    if bundle.outcomes.iter().any(|outcome| outcome.undo && outcome.seq == *seq) {
+    if bundle.outcomes.iter().any(|outcome| outcome.rollback && outcome.seq == *seq) {
         return "rolled back".to_owned();
     }
     let has_rollback = bundle.step(*seq).is_some_and(|step| step.rollback);

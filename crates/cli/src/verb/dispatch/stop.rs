@@ -3,7 +3,7 @@
 use api_types::Stopped;
 use engine::{DispatchScope, STOP_VISIBLE_AFTER};
 use serde_json::json;
-use views::hint::Hints;
+use views::hint::CommandHints;
 
 use crate::any_store::with_store;
 use crate::context::{Context, IfMissing, command_engine, default_tools};
@@ -43,7 +43,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     Ok(ExitStatus::Success)
 }
 
-async fn stop(args: &Args, context: &Context) -> Result<(DispatchScope, Hints, Stopped), CliError> {
+async fn stop(args: &Args, context: &Context) -> Result<(DispatchScope, CommandHints, Stopped), CliError> {
     if args.all {
         return Ok((DispatchScope::All, context.hints(), stop_all(args, context).await?));
     }

@@ -17,7 +17,7 @@ use crate::process::ExitStatus;
 use crate::random;
 use crate::start_run::{StartRequest, start_run};
 use views::counted;
-use views::hint::{Hints, quoted};
+use views::hint::{CommandHints, quoted};
 
 use super::follower::wait_until_started;
 use super::watch;
@@ -217,7 +217,7 @@ impl StartReport {
         Self { run: key(run), new, outcome, other_plan: false, workflow, summary: None, key: None }
     }
 
-    fn text(&self, hints: &Hints) -> String {
+    fn text(&self, hints: &CommandHints) -> String {
         let (target, followed) = match &self.outcome {
             // The run itself does not exist yet.
             StartOutcome::WaitsFor(blocker) => ("that run", blocker),

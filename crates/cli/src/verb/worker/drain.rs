@@ -29,7 +29,7 @@ Examples:
 A worker serves every tenant, so this command works on a store, not through a server. A supervisor
 such as an ECS service starts a replacement.
 
-Exit codes: 0 if the worker exited after finishing its messages, or was asked with --no-wait; 1 if
+Exit codes: 0 if the worker exited after finishing its messages, or if --no-wait was given; 1 if
 it left steps to other workers or went offline.";
 
 /// Drain a worker: it starts no new steps, finishes the running ones and exits

@@ -54,7 +54,7 @@ fn is_waiting(record: &RunRecord, now: Timestamp) -> bool {
         // It may have ended since the index was read.
         _ if record.due_at.is_none() => true,
         StepState::WaitingEvent { deadline, .. } => *deadline > now,
-        StepState::WaitingApproval { nudge_at, .. } => *nudge_at > now,
+        StepState::WaitingApproval { next_reminder_at, .. } => *next_reminder_at > now,
         StepState::Ready { .. }
         | StepState::Running(_)
         | StepState::Retrying { .. }

@@ -68,7 +68,7 @@ fn plan_text(file: &Path, plan: &Plan, tools: &ToolRegistry) -> String {
 }
 
 fn row(plan: &Plan, tools: &ToolRegistry, at: usize, step: &PlannedStep) -> [String; 6] {
-    let undo = match &step.rollback {
+    let rollback = match &step.rollback {
         None => String::new(),
         Some(Undo::Auto) => "auto".to_owned(),
         Some(Undo::Call(call)) => call.tool.to_string(),
@@ -79,7 +79,7 @@ fn row(plan: &Plan, tools: &ToolRegistry, at: usize, step: &PlannedStep) -> [Str
         tool(&step.work).to_owned(),
         effect(tools, &step.work).unwrap_or_else(|| "known at run time".to_owned()),
         input_names(plan, &step.reads).join(", "),
-        undo,
+        rollback,
     ]
 }
 

@@ -1,7 +1,7 @@
 //! The timeline of a run: a row for each step, bars for how its time was spent, and marks for events.
 //!
 //! [`views::timeline`] computes it, as for the terminal; [`svg`] draws it. Each bar and mark has a text, can be reached
-//! with the keyboard, and differs from the others in pattern or shape as well as in colour.
+//! with the keyboard, and differs from the others in pattern or shape as well as in color.
 
 mod svg;
 

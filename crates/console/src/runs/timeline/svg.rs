@@ -127,7 +127,7 @@ impl BarStyle {
         match bar.activity {
             Activity::Queued => Self::Queued,
             Activity::Working if bar.failed => Self::FailedAttempt,
-            Activity::Working if bar.undo => Self::Rollback,
+            Activity::Working if bar.rollback => Self::Rollback,
             Activity::Working => Self::Executing,
             Activity::BackingOff | Activity::AwaitingEvent | Activity::AwaitingApproval => Self::Waiting,
             Activity::Paused => Self::Paused,

@@ -1,4 +1,4 @@
-//! The licences of external crates. The list of accepted licences is in `deny.toml`; this test enforces it without
+//! The licenses of external crates. The list of accepted licenses is in `deny.toml`; this test enforces it without
 //! cargo-deny.
 
 use std::collections::BTreeSet;
@@ -9,11 +9,11 @@ use crate::workspace::{dependencies, file};
 fn every_crate_has_an_accepted_licence() {
     let accepted = accepted();
     for dependency in dependencies() {
-        let licence = dependency.licence.as_deref().unwrap_or("");
-        let accepts = accepts(licence, &|name| accepted.contains(name));
+        let license = dependency.license.as_deref().unwrap_or("");
+        let accepts = accepts(license, &|name| accepted.contains(name));
         assert!(
             accepts,
-            "{} {} has the licence `{licence}`, which deny.toml does not accept",
+            "{} {} has the license `{license}`, which deny.toml does not accept",
             dependency.name, dependency.version
         );
     }
@@ -49,8 +49,8 @@ fn accepted() -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Whether an SPDX expression can be satisfied with accepted licences. A licence with an exception (`WITH`) counts as a
-/// licence of its own.
+/// Whether an SPDX expression can be satisfied with accepted licenses. A license with an exception (`WITH`) counts as a
+/// license of its own.
 fn accepts(expression: &str, is_accepted: &dyn Fn(&str) -> bool) -> bool {
     let spaced =
         expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ").replace(" WITH ", "+WITH+");
