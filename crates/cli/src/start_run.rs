@@ -31,7 +31,7 @@ pub(crate) async fn start_run(
         input: request.input,
         by: context.by_user(),
         applied_by: None,
-        shaped_by: domain::Participants::default(),
+        inherited: domain::Inherited::default(),
     });
     Ok(started.await?)
 }

@@ -53,7 +53,7 @@ pub(crate) async fn log_in<S: Store>(
         }
         Err(problem) => return Err(problem.into()),
     };
-    tracing::info!(event = "login", tenant = %caller.tenant, person = %caller.person, key = %key, "user logged in");
+    tracing::info!(event = "login", tenant = %caller.tenant, person = %caller.person, credential = %key, "user logged in");
     let origin = SessionOrigin::Key(key);
     let cookie = console.sessions.start(&caller.tenant, origin, console.engine.now(), random_bytes()?);
     Ok(with_cookie(Redirect::to(local_path(&form.next)).into_response(), &cookie))

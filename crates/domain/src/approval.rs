@@ -169,6 +169,11 @@ pub struct Vote {
 }
 
 impl Vote {
+    /// This vote as a rejection.
+    pub fn rejection(&self) -> Rejection {
+        Rejection { by: self.person.clone(), at: self.at, reason: self.reason.clone() }
+    }
+
     /// Whether the user still has the role for the vote, as far as `tenant` says. Its directory has the roles in Slack.
     /// Those of an API key or a token were checked when the user voted, and are not known afterwards.
     pub fn has_role(&self, tenant: &Tenant) -> bool {
@@ -233,6 +238,18 @@ impl Approval {
         self.revision.saturating_sub(u32::from(self.consumed.is_some()))
     }
 
+    /// Whether the directory of `tenant` has too few users who may still approve, so that nothing but a change of the
+    /// directory or the expiry ends the wait.
+    pub fn lacks_approvers(&self, tenant: &Tenant) -> bool {
+        let possible = possible_approvers(&self.requirement, &self.excluded, tenant);
+        self.is_open() && possible.is_some_and(|possible| possible < self.requirement.people.count())
+    }
+
+    /// The rejection that decided it, if a user rejected it.
+    pub fn rejection(&self) -> Option<Rejection> {
+        self.votes.iter().rev().find(|vote| !vote.approve).map(Vote::rejection)
+    }
+
     /// The number of approvals still needed.
     pub fn missing(&self) -> usize {
         self.requirement.people.count().saturating_sub(self.approvers().count())
@@ -277,6 +294,19 @@ pub fn may_approve(approval: &Approval, person: &PersonId, tenant: &Tenant) -> R
         _ => return Ok(()),
     };
     Err(Refusal::NotApprover { approval: approval.id.clone(), person: person.clone(), why })
+}
+
+/// How many users of the tenant's directory may approve under `requirement`, apart from `excluded`; `None` without a
+/// directory, where every approver may. There may be fewer: the roles of API keys and tokens are not in the directory.
+pub fn possible_approvers(
+    requirement: &ApprovalRequirement,
+    excluded: &Participants,
+    tenant: &Tenant,
+) -> Option<usize> {
+    let may_approve = |person: &&PersonId| {
+        excluded.role_of(person).is_none() && tenant.belongs(person, &requirement.groups)
+    };
+    (!tenant.people.is_empty()).then(|| tenant.people.keys().filter(may_approve).count())
 }
 
 /// The notification that was posted for an approval. Stored apart from it, because the process that posts it holds no

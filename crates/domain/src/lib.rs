@@ -54,7 +54,7 @@ pub use access::{ApiKey, Role, Roles};
 pub use applied_workflow::AppliedWorkflow;
 pub use approval::{Approval, ApprovalStatus, Card, Channel, Subject, Vote};
 pub use chain::{ChainError, ChainedEvent};
-pub use command::Command;
+pub use command::{Command, Inherited};
 pub use concurrency::{ConcurrencyKey, ConcurrencyRule, ConcurrencyScope, OnConflict};
 pub use digest::Digest;
 pub use dispatch::{DispatchStop, Fleet};

@@ -97,14 +97,16 @@ fn approve_repeats(
     step: &PlannedStep,
     context: &ActionContext<'_>,
 ) -> Verdict {
-    let repeats = context.attempt > 0
-        && !is_continued(&context.record.step_state)
-        && repeats_need_approval(step, action.destructive);
+    let is_continued = is_continued(&context.record.step_state);
+    let repeats = context.attempt > 0 && !is_continued && repeats_need_approval(step, action.destructive);
     let reason = match action.class {
         EffectClass::Opaque if context.may_have_happened => {
             Reason::runtime("retry/opaque", "another attempt at an opaque action needs an approval")
         }
-        EffectClass::NativeKey if action.key_retention.is_some() && context.may_have_happened => {
+        // While the key is certainly retained, a continued attempt is the same effect. Later, an operator decides.
+        EffectClass::NativeKey
+            if action.key_retention.is_some() && context.may_have_happened && !is_continued =>
+        {
             Reason::runtime(
                 "retry/key_retention",
                 "another attempt needs an approval, because the external system may have forgotten the key",
@@ -124,7 +126,11 @@ fn approve_repeats(
 /// Whether the next attempt continues an effect that may have happened, after a crash or a lost reply. It is the effect
 /// that was approved, so it continues under that approval, or an operator decides.
 fn is_continued(state: &StepState) -> bool {
-    matches!(state, StepState::Running(_) | StepState::Retrying { open: Some(_), .. })
+    match state {
+        StepState::Running(_) => true,
+        StepState::Retrying { open, .. } => open.as_ref().is_some_and(|open| !open.foreign),
+        _ => false,
+    }
 }
 
 /// Why the action needs an approval although policy allows it, if it does. A recorded inverse is not validated: the

@@ -239,7 +239,7 @@ pub fn admit_command(owner: &str, request: &str, input: &Value) -> Admit {
         trace: None,
         input: Fingerprint::of(input),
         applied_by: None,
-        shaped_by: domain::Participants::default(),
+        inherited: domain::Inherited::default(),
     }
 }
 

@@ -43,7 +43,7 @@ pub fn request<S: Store>(engine: &Engine<S>, source: &str, key: &str) -> StartRu
         input: json!({}),
         by: ada(),
         applied_by: None,
-        shaped_by: domain::Participants::default(),
+        inherited: domain::Inherited::default(),
     }
 }
 

@@ -69,11 +69,14 @@ impl Tool for SetRecord {
             let key: IdempotencyKey = key.parse().unwrap();
             action.key = if reverts { key.reverse() } else { key };
         }
+        // As for a real record: nothing is changed that already is as requested.
+        let reversibility =
+            if before.as_ref() == Some(&after) { Reversibility::NoEffect } else { Reversibility::Inverse };
         Ok(Action {
             class: EffectClass::CompareAndSet,
-            reversibility: Reversibility::Inverse,
+            reversibility,
             target: "the record".to_owned(),
-            changes: vec![FieldChange { field: "says".to_owned(), before, after }],
+            changes: vec![FieldChange { field: "value".to_owned(), before, after }],
             ..action
         })
     }
@@ -90,7 +93,8 @@ impl Tool for SetRecord {
         }
         change.after.as_str().unwrap().clone_into(&mut says);
         self.0.writes.fetch_add(1, Ordering::Relaxed);
-        let inverse = json!({ "tool": "test.set", "with": { "to": before } });
-        ToolOutcome::Done(ToolResult { inverse: Some(inverse), ..ToolResult::default() })
+        let inverse = (call.action.reversibility == Reversibility::Inverse)
+            .then(|| json!({ "tool": "test.set", "with": { "to": before } }));
+        ToolOutcome::Done(ToolResult { inverse, ..ToolResult::default() })
     }
 }

@@ -20,7 +20,7 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
-use domain::{Approval, ModelUsage, Receipt, RunId, RunKey, StepSeq, Timestamp};
+use domain::{Approval, ModelUsage, Receipt, RunId, RunKey, StepSeq, StepState, Tenant, Timestamp};
 use engine::{DispatchState, Engine, EngineError, RunView, TenantHandle};
 use evidence::{BundleComparison, PublicKey};
 use store::Store;
@@ -55,6 +55,8 @@ pub struct RunSnapshot {
     pub open: Option<Receipt>,
     /// The dispatch switch; running for a finished run.
     pub dispatch: DispatchState,
+    /// The settings of the tenant, if the run waits for an approval.
+    pub tenant: Option<Tenant>,
     pub now: Timestamp,
     /// How an ended run compares with its signed bundle, if the caller compared them.
     pub comparison: Option<BundleComparison>,
@@ -76,7 +78,11 @@ impl RunSnapshot {
         let over = view.record.status.is_terminal();
         let dispatch =
             if over { DispatchState::default() } else { engine.operations().dispatch(&run.tenant).await? };
-        Ok(Self { view, open, dispatch, now: engine.now(), comparison: None, hints })
+        let tenant = match view.record.step_state {
+            StepState::WaitingApproval { .. } => Some(engine.governance().tenant(&run.tenant).await?),
+            _ => None,
+        };
+        Ok(Self { view, open, dispatch, tenant, now: engine.now(), comparison: None, hints })
     }
 
     /// Loads a run of the tenant of `handle`.
@@ -92,7 +98,11 @@ impl RunSnapshot {
         };
         let over = view.record.status.is_terminal();
         let dispatch = if over { DispatchState::default() } else { handle.dispatch().await? };
-        Ok(Self { view, open, dispatch, now: handle.now(), comparison: None, hints })
+        let tenant = match view.record.step_state {
+            StepState::WaitingApproval { .. } => Some(handle.tenant().await?),
+            _ => None,
+        };
+        Ok(Self { view, open, dispatch, tenant, now: handle.now(), comparison: None, hints })
     }
 
     /// Loads a run like [`Self::load_for`], and compares an ended run with its signed bundle.

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use domain::tenant::Person;
 use domain::{Cause, Initiator, RunKey, TenantId};
 use engine::{AdvanceLimits, DispatchScope, Engine, SignalRun, StartRun, VoteRequest};
 use serde_json::json;
-use store::SqliteStore;
+use store::{Governance as _, SqliteStore};
 
 use super::*;
 
@@ -121,6 +122,22 @@ async fn approval_wait_names_both_commands() {
 }
 
 #[tokio::test]
+async fn wait_without_possible_approvers_says_so() {
+    let env = TestEnv::at_the_approval().await;
+    let mut tenant = Tenant::new(env.run.tenant.clone());
+    tenant.people.insert("ada".parse().unwrap(), Person::default());
+    env.engine.store().put_tenant(tenant.clone()).await.unwrap();
+    let (why, commands) = env.waits().await;
+    assert!(why.ends_with("Too few users of the directory may approve it."), "{why}");
+    assert_eq!(commands[0], "countersign tenant set");
+
+    tenant.people.insert("ben".parse().unwrap(), Person::default());
+    tenant.revision += 1;
+    env.engine.store().put_tenant(tenant).await.unwrap();
+    assert!(!env.waits().await.0.contains("Too few users"));
+}
+
+#[tokio::test]
 async fn paused_run_names_who_paused_it_and_why() {
     let env = TestEnv::at_the_approval().await;
     env.answer(false, "not today").await;
@@ -181,7 +198,7 @@ async fn unknown_outcome_shows_its_failure_code() {
     };
     snapshot.view.record.status = domain::RunStatus::Paused;
     snapshot.view.record.step_state =
-        domain::StepState::Unresolved { attempt: 1, failure: failure.clone(), open: Some(intent) };
+        StepState::Unresolved { attempt: 1, failure: failure.clone(), open: Some(intent) };
     let why = waiting(&snapshot).unwrap().reason;
     assert!(why.contains("(IDEMPOTENCY_EXPIRED: the external system has forgotten the key)"), "{why}");
     assert_eq!(run_json(&snapshot)["steps"][0]["failure"]["code"], "IDEMPOTENCY_EXPIRED");

@@ -223,14 +223,19 @@ impl RunSnapshot {
             timestamp(expires),
             relative(expires, self.now)
         );
-        Waiting {
-            reason: format!("{} {}{}", self.work(), subject(approval), approvers(approval)),
-            next_actions: vec![
-                NextAction { description: approve.into(), command: answer("approve") },
-                NextAction { description: reject.into(), command: answer("reject") },
-                NextAction { description: late, command: None },
-            ],
+        let mut reason = format!("{} {}{}", self.work(), subject(approval), approvers(approval));
+        let mut next_actions = vec![
+            NextAction { description: approve.into(), command: answer("approve") },
+            NextAction { description: reject.into(), command: answer("reject") },
+            NextAction { description: late, command: None },
+        ];
+        if self.tenant.as_ref().is_some_and(|tenant| approval.lacks_approvers(tenant)) {
+            reason += " Too few users of the directory may approve it.";
+            let add = "an admin adds a user to `people` or to the group; then this user can approve";
+            let command = Some(self.hints.line("tenant set"));
+            next_actions.insert(0, NextAction { description: add.into(), command });
         }
+        Waiting { reason, next_actions }
     }
 
     fn paused(&self) -> Waiting {

@@ -293,7 +293,7 @@ impl Bench {
             input: json!({}),
             by: Initiator::new(Cause::System, "bench"),
             applied_by: None,
-            shaped_by: domain::Participants::default(),
+            inherited: domain::Inherited::default(),
         })
     }
 

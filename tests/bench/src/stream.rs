@@ -244,7 +244,7 @@ fn start_command() -> Result<StartRun, String> {
         input: json!({}),
         by: Initiator::new(Cause::System, "bench"),
         applied_by: None,
-        shaped_by: domain::Participants::default(),
+        inherited: domain::Inherited::default(),
     })
 }
 

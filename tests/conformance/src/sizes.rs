@@ -100,7 +100,7 @@ async fn start_with_long_ids<S: Store>(store: &S) -> Run {
         key: effect(&"r".repeat(KEY_BYTES_MAX)),
         input: Fingerprint::of(&input),
         applied_by: None,
-        shaped_by: domain::Participants::default(),
+        inherited: domain::Inherited::default(),
     };
     let op = OpId::new(&long("op")).unwrap();
     let decision =

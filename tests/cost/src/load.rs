@@ -255,7 +255,7 @@ impl TestEnv {
             input: json!({}),
             by: Initiator::new(Cause::System, "cost"),
             applied_by: None,
-            shaped_by: domain::Participants::default(),
+            inherited: domain::Inherited::default(),
         })
     }
 }

@@ -275,7 +275,7 @@ impl TestEnv {
             input,
             by: Initiator::new(Cause::System, "e2e"),
             applied_by: None,
-            shaped_by: domain::Participants::default(),
+            inherited: domain::Inherited::default(),
         };
         let engine = self.engine(ago).await;
         Box::pin(engine.admission().start(request)).await.unwrap().run
@@ -341,7 +341,7 @@ impl TestEnv {
         format!(
             "servicenow: {{ base_url: '{}', user: {}, password_env: SERVICENOW_PASSWORD }}\n\
              slack:\n  base_url: '{}/api'\n  token_env: SLACK_TOKEN\n  channel: C0APPROVALS\n\
-             \x20 installations: [{{ tenant: {TENANT}, secret: SLACK_SIGNING }}]\n",
+             \x20 installations: [{{ tenant: {TENANT}, secret_env: SLACK_SIGNING }}]\n",
             servicenow.url(),
             servicenow::USER,
             slack.url(),
@@ -356,7 +356,7 @@ fn webhook_body(sys_id: &str, changes: u32, mut record: Value) -> Vec<u8> {
 }
 
 fn sources() -> String {
-    format!("- {{ tenant: {TENANT}, source: servicenow, scheme: hmac, secret: SERVICENOW_WEBHOOK }}\n")
+    format!("- {{ tenant: {TENANT}, source: servicenow, scheme: hmac, secret_env: SERVICENOW_WEBHOOK }}\n")
 }
 
 fn buckets(name: &str) -> Buckets {

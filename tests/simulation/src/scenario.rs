@@ -295,7 +295,7 @@ impl Simulation {
             input: json!({ "n": 41 }),
             by: Initiator::new(Cause::Webhook, "simulation"),
             applied_by: None,
-            shaped_by: domain::Participants::default(),
+            inherited: domain::Inherited::default(),
         }
     }
 

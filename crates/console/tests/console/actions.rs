@@ -154,7 +154,7 @@ async fn approver_sees_the_exact_action_and_its_hash() {
     assert!(page.body.contains(&approval.subject.hash().to_string()));
     assert!(page.body.contains("&quot;target&quot;:&quot;the record&quot;"), "{}", page.body);
     assert!(
-        page.body.contains("says: &quot;old&quot; → &quot;new&quot;"),
+        page.body.contains("value: &quot;old&quot; → &quot;new&quot;"),
         "the text of the Slack card: {}",
         page.body
     );

@@ -9,9 +9,18 @@ use crate::machine::RunStatus;
 use crate::participant::{self, Participants};
 use crate::payload::Fingerprint;
 use crate::plan::Plan;
-use crate::record::{ActedSteps, Effects, RunRecord, StepState, Trigger};
+use crate::record::{ActedSteps, Effects, Rejection, RunRecord, StepState, Trigger};
 use crate::record_name::RecordName;
 use crate::trace::TraceContext;
+
+/// What a run and its earlier undos pass on to an undo.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Inherited {
+    /// The users who shaped the run, and so the actions of its undo.
+    pub participants: Participants,
+    /// The last rejection of a rollback of the run. Approvers of the undo must know it.
+    pub rejected: Option<Rejection>,
+}
 
 /// Starts a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,8 +41,8 @@ pub struct Admit {
     pub input: Fingerprint,
     /// The user who applied the version of the workflow, if one did.
     pub applied_by: Option<PersonId>,
-    /// The users who shaped the run that this run undoes; none for any other run.
-    pub shaped_by: Participants,
+    /// What the run that this run undoes passes on; nothing for any other run.
+    pub inherited: Inherited,
 }
 
 /// The first commit of a run. Only the ledger can refuse it, if the run exists.
@@ -67,7 +76,7 @@ fn first_record(command: &Admit, plan: &Plan, context: &DecisionContext) -> RunR
             record: command.record.clone(),
             requester: participant::user(&context.by),
             applied_by: command.applied_by.clone(),
-            shaped_by: command.shaped_by.clone(),
+            shaped_by: command.inherited.participants.clone(),
         },
         trace: command.trace,
         status: RunStatus::Queued,
@@ -83,7 +92,7 @@ fn first_record(command: &Admit, plan: &Plan, context: &DecisionContext) -> RunR
         rollback: None,
         buffered_signals: Vec::new(),
         participants: Participants::default(),
-        rejected: None,
+        rejected: command.inherited.rejected.clone(),
         resumes: 0,
         approvals: 0,
         phase: None,

@@ -16,7 +16,7 @@ use crate::record::{Intent, Lease, StepState};
 use crate::refusal::{Code, Refusal};
 use crate::time::{Millis, Timestamp};
 
-use super::ending::{self, AfterStep, Success};
+use super::ending::{self, AfterStep, PerformedEffect, Success};
 use super::govern::{self, Authority, Authorization, PolicyEvaluation};
 use super::retry::{self, Postponed, RetryResult};
 use super::{Command, fail};
@@ -454,7 +454,8 @@ fn continue_intent(
 /// The effect has happened: the step ends with its result, and performs nothing.
 fn reuse_result(draft: &mut Draft<'_>, receipt: Receipt) -> Result<AfterStep, Refusal> {
     let record = &draft.record;
-    let acted = receipt.is_for_step(&record.key.run, record.at, record.is_rolling_back());
+    let is_own = receipt.is_for_step(&record.key.run, record.at, record.is_rolling_back());
+    let effect = if is_own { PerformedEffect::of(&receipt) } else { PerformedEffect::None };
     let ReceiptState::Done { result, fingerprint, .. } = receipt.state else {
         return Err(Refusal::WrongState { expected: "a step whose effect is done" });
     };
@@ -467,7 +468,7 @@ fn reuse_result(draft: &mut Draft<'_>, receipt: Receipt) -> Result<AfterStep, Re
             fingerprint,
             attempt: None,
             receipt: Some(ReceiptRef { key: receipt.key, action: receipt.action }),
-            acted,
+            effect,
             cost_microusd: 0,
             usage: None,
         },

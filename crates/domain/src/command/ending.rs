@@ -1,11 +1,13 @@
 //! How a step ends, and what its run does next. Shared by the commands that end steps.
 
 use crate::draft::Draft;
+use crate::effect::Reversibility;
 use crate::event::{Attempt, EventBody, ReceiptRef};
 use crate::failure::Failure;
 use crate::id::StepSeq;
 use crate::machine::{RunStatus, RunTransition, StepStatus, StepTransition};
 use crate::payload::{Fingerprint, Payload};
+use crate::receipt::Receipt;
 use crate::record::{
     Charge, Intent, Lease, ModelUsage, OperatorRequest, Rollback, RollbackEnds, StepRecord, StepState,
 };
@@ -24,6 +26,28 @@ pub enum AfterStep {
     Paused,
 }
 
+/// The effect of a step of this run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PerformedEffect {
+    /// The step has no effect, or reused the receipt of another run.
+    None,
+    /// The external system already was in the requested state, so a rollback has nothing to restore.
+    Unchanged,
+    /// The external system was changed.
+    Changed,
+}
+
+impl PerformedEffect {
+    pub(super) fn of(receipt: &Receipt) -> Self {
+        match receipt.reversibility {
+            Reversibility::NoEffect => Self::Unchanged,
+            Reversibility::Inverse | Reversibility::Compensable | Reversibility::Irreversible(_) => {
+                Self::Changed
+            }
+        }
+    }
+}
+
 /// The result of a successful step.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Success {
@@ -31,8 +55,7 @@ pub(super) struct Success {
     pub(super) fingerprint: Fingerprint,
     pub(super) attempt: Option<Attempt>,
     pub(super) receipt: Option<ReceiptRef>,
-    /// Whether this run performed the effect; false if another run's receipt was reused.
-    pub(super) acted: bool,
+    pub(super) effect: PerformedEffect,
     pub(super) cost_microusd: u64,
     pub(super) usage: Option<ModelUsage>,
 }
@@ -73,10 +96,10 @@ pub(super) fn close_step(
     body: EventBody,
 ) -> Result<AfterStep, Refusal> {
     let seq = draft.record.at;
-    draft.record.rejected = None;
+    forget_rejection(draft);
     draft.move_step(StepTransition::Succeed, StepState::Ended { status: StepStatus::Succeeded })?;
-    if success.acted && success.receipt.is_some() {
-        draft.record.effects.done += 1;
+    draft.record.effects.done += u32::from(success.effect != PerformedEffect::None);
+    if success.effect == PerformedEffect::Changed {
         draft.record.acted.add(seq);
     }
     draft.record.cost_microusd = draft.record.cost_microusd.saturating_add(success.cost_microusd);
@@ -93,6 +116,14 @@ pub(super) fn close_step(
     let event = draft.record_event(body);
     draft.steps.push(step_record(draft, seq, event, success));
     advance_run(draft, seq, last, is_undoable)
+}
+
+/// A rejection concerns the step that ended. An undo keeps it, because it may be one that the undone run passed on, and
+/// it is not known for which step.
+fn forget_rejection(draft: &mut Draft<'_>) {
+    if draft.record.undone_run().is_none() {
+        draft.record.rejected = None;
+    }
 }
 
 fn step_record(draft: &Draft<'_>, seq: StepSeq, event: u32, success: Success) -> StepRecord {
@@ -173,12 +204,12 @@ pub(super) fn next_undo(draft: &Draft<'_>, below: StepSeq, floor: StepSeq) -> Op
 
 fn close_undo(draft: &mut Draft<'_>, success: Success) -> Result<AfterStep, Refusal> {
     let seq = draft.record.at;
-    draft.record.rejected = None;
+    forget_rejection(draft);
     draft.move_step(StepTransition::Succeed, StepState::Ended { status: StepStatus::Succeeded })?;
     let to = StepStatus::Succeeded.after(StepTransition::RollBack)?;
     draft.record_step_transition(seq, StepStatus::Succeeded, to);
     draft.record.cost_microusd = draft.record.cost_microusd.saturating_add(success.cost_microusd);
-    draft.record.effects.undone += u32::from(success.acted && success.receipt.is_some());
+    draft.record.effects.undone += u32::from(success.effect != PerformedEffect::None);
     let event = draft.record_event(EventBody::StepRolledBack {
         attempt: success.attempt.clone(),
         receipt: success.receipt.clone(),

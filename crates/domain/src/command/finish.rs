@@ -11,7 +11,7 @@ use crate::record::ModelUsage;
 use crate::refusal::Refusal;
 
 use super::Command;
-use super::ending::{self, AfterStep, Success};
+use super::ending::{self, AfterStep, PerformedEffect, Success};
 
 /// Records the result of the work.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +44,7 @@ impl Command for Finish {
             output: self.output.clone(),
             fingerprint: self.fingerprint,
             attempt: Some(ending::attempt_of(&lease)),
-            acted: receipt.is_some(),
+            effect: self.receipt.as_ref().map_or(PerformedEffect::None, PerformedEffect::of),
             receipt,
             cost_microusd: self.cost_microusd,
             usage: self.usage.clone(),

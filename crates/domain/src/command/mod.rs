@@ -25,7 +25,7 @@ mod vote;
 mod wait;
 mod wake;
 
-pub use admit::{Admit, admit};
+pub use admit::{Admit, Inherited, admit};
 pub use cancel::{BackOut, Cancel, CancelResult};
 pub use claim::{AttemptMode, Claim, ClaimResult, Grant};
 pub use ending::AfterStep;

@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 use crate::time::Timestamp;
 
 use super::Command;
-use super::ending::{self, AfterStep, Success};
+use super::ending::{self, AfterStep, PerformedEffect, Success};
 
 /// Delivers an event to a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,7 +79,7 @@ pub(super) fn deliver(draft: &mut Draft<'_>, signal: Signal) -> Result<AfterStep
         fingerprint: signal.fingerprint,
         attempt: None,
         receipt: None,
-        acted: false,
+        effect: PerformedEffect::None,
         cost_microusd: 0,
         usage: None,
     };

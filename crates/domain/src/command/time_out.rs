@@ -14,7 +14,7 @@ use crate::refusal::Refusal;
 use crate::time::Timestamp;
 
 use super::Command;
-use super::ending::{self, AfterStep, Success};
+use super::ending::{self, AfterStep, PerformedEffect, Success};
 
 /// The deadline of the current step has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ fn end_wait(draft: &mut Draft<'_>, failure: &Failure, on_timeout: OnTimeout) -> 
                 output: Payload::Inline(output),
                 attempt: None,
                 receipt: None,
-                acted: false,
+                effect: PerformedEffect::None,
                 cost_microusd: 0,
                 usage: None,
             };

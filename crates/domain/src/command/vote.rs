@@ -11,12 +11,12 @@ use crate::id::PersonId;
 use crate::machine::{RunTransition, StepTransition};
 use crate::payload::{Fingerprint, Payload};
 use crate::plan::OnReject;
-use crate::record::{OperatorRequest, Rejection, StepState};
+use crate::record::{OperatorRequest, StepState};
 use crate::refusal::{NotApprover, Refusal};
 use crate::tenant::Tenant;
 
 use super::Command;
-use super::ending::{self, AfterStep, Success};
+use super::ending::{self, AfterStep, PerformedEffect, Success};
 
 /// Records the vote of one user.
 #[derive(Debug, Clone, PartialEq)]
@@ -186,7 +186,7 @@ fn gate_output(output: serde_json::Value) -> Success {
         output: Payload::Inline(output),
         attempt: None,
         receipt: None,
-        acted: false,
+        effect: PerformedEffect::None,
         cost_microusd: 0,
         usage: None,
     }
@@ -203,15 +203,11 @@ fn apply_rejection(
     match approval.on_reject {
         OnReject::Fail => {
             // A rejected rollback pauses the run, and can be requested again.
-            draft.record.rejected = draft.record.is_rolling_back().then(|| rejection(vote));
+            draft.record.rejected = draft.record.is_rolling_back().then(|| vote.rejection());
             ending::fail_step_with(draft, failure, body)
         }
         OnReject::Pause => pause_after_rejection(draft, vote, &failure, body),
     }
-}
-
-fn rejection(vote: &Vote) -> Rejection {
-    Rejection { by: vote.person.clone(), at: vote.at, reason: vote.reason.clone() }
 }
 
 /// The step becomes ready again, and the run waits for an operator before it requests another approval.
@@ -224,7 +220,7 @@ fn pause_after_rejection(
     let (attempt, authorized) = (draft.record.step_state.attempt(), draft.record.step_state.open().cloned());
     draft.move_step(StepTransition::Reopen, StepState::Ready { attempt, authorized, approved: None })?;
     draft.record_event(body);
-    draft.record.rejected = Some(rejection(vote));
+    draft.record.rejected = Some(vote.rejection());
     let request = OperatorRequest {
         by: draft.context.by.id.clone(),
         reason: format!("{}: {}", failure.code, failure.message),

@@ -15,9 +15,9 @@ use domain::record::{Intent, Signal};
 use domain::tenant::Person;
 use domain::{
     Approval, ApprovalId, Cause, Channel, Decision, DecisionContext, Draft, Failure, Fence, IdempotencyKey,
-    Initiator, Millis, OpId, Participants, Payload, PersonId, Plan, PlannedStep, Receipt, Refusal, Ruling,
-    RunRecord, SignalChange, SignalId, StepRecord, StepSeq, StepState, Tenant, TenantId, Timestamp, WorkerId,
-    WorkspaceId,
+    Inherited, Initiator, Millis, OpId, Participants, Payload, PersonId, Plan, PlannedStep, Receipt, Refusal,
+    Ruling, RunRecord, SignalChange, SignalId, StepRecord, StepSeq, StepState, Tenant, TenantId, Timestamp,
+    WorkerId, WorkspaceId,
 };
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ impl TestEnv {
             key: IdempotencyKey::new(&format!("api:test:{number}")).unwrap(),
             input: Fingerprint::of(&Value::Null),
             applied_by: Some(plans::person(4)),
-            shaped_by,
+            inherited: Inherited { participants: shaped_by, rejected: None },
         };
         let mut context = self.context(plans::person(requester).as_str());
         context.by.cause = Cause::User;

@@ -85,7 +85,7 @@ fn command(request: &StartRun, input: Fingerprint, trace: Option<TraceContext>) 
         trace,
         input,
         applied_by: request.applied_by.clone(),
-        shaped_by: request.shaped_by.clone(),
+        inherited: request.inherited.clone(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use domain::json::InvalidJson;
 use domain::{
-    IdempotencyKey, Initiator, Participants, PersonId, Plan, RecordName, RunKey, TenantId, WorkspaceId,
+    IdempotencyKey, Inherited, Initiator, PersonId, Plan, RecordName, RunKey, TenantId, WorkspaceId,
 };
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub struct StartRun {
     /// The user who applied the version of the workflow, if one did.
     pub applied_by: Option<PersonId>,
     /// The users who shaped the run that this run undoes; none for any other run.
-    pub shaped_by: Participants,
+    pub inherited: Inherited,
 }
 
 /// The run that a request is answered with.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use domain::inbox::{DEDUPE_TTL, PENDING_MAX};
 use domain::payload::Fingerprint;
 use domain::{
-    AppliedWorkflow, Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, Job, Millis,
-    OnConflict, Outgoing, Participants, PersonId, Plan, QueueName, RecordName, Refusal, RunKey, Source,
+    AppliedWorkflow, Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Inherited, Initiator, Job,
+    Millis, OnConflict, Outgoing, PersonId, Plan, QueueName, RecordName, Refusal, RunKey, Source,
     StartRequest, WorkflowName, WorkspaceId, json,
 };
 use serde_json::Value;
@@ -81,7 +81,7 @@ impl<S: Store> TenantHandle<S> {
             input,
             by: self.by.clone(),
             applied_by: applied.applied_by(),
-            shaped_by: Participants::default(),
+            inherited: Inherited::default(),
         };
         AdmissionService::new(&self.core).start(request).await
     }
@@ -326,7 +326,7 @@ fn request(entry: &InboxEntry, plan: &CompiledPlan, event: &Value, applied_by: O
         input: event.clone(),
         by: start.by,
         applied_by: start.applied_by,
-        shaped_by: Participants::default(),
+        inherited: Inherited::default(),
     }
 }
 
@@ -370,7 +370,7 @@ pub(super) mod tests {
             input: json!({}),
             by: Initiator::new(Cause::User, "ada"),
             applied_by: None,
-            shaped_by: Participants::default(),
+            inherited: Inherited::default(),
         }
     }
 }

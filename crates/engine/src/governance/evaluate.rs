@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use domain::approval::possible_approvers;
 use domain::command::PolicyEvaluation;
 use domain::validation::{ActionContext, tighten};
-use domain::{Action, ActionOrigin, StepSeq, StepState, Tenant, Verdict};
+use domain::{Action, ActionOrigin, Ruling, StepSeq, StepState, Tenant, Verdict};
 use policy::VerdictCache;
 use serde_json::Value;
 use store::Store;
@@ -21,7 +22,7 @@ use crate::governance::policy_input;
 /// What a verdict depends on besides the run and the action.
 struct PolicyQuestion {
     bundle: TenantBundle,
-    tenant: Tenant,
+    tenant: Arc<Tenant>,
     seq: StepSeq,
     origin: ActionOrigin,
     confidence: Option<u16>,
@@ -40,6 +41,8 @@ impl<S: Store> GovernanceService<'_, S> {
     ) -> Result<PolicyEvaluation, EngineError> {
         let bundle = self.core.bundle(&tenant, &self.core.verdict_pool).await?;
         let has_later_effect = policy_input::has_later_effect(loaded.plan.plan(), &self.core.tools, seq);
+        let tenant = Arc::new(tenant);
+        let directory = Arc::clone(&tenant);
         let question = PolicyQuestion { bundle, tenant, seq, origin, confidence, has_later_effect };
         let verdict = if let Some(verdict) = question.quick_verdict(&self.core.verdicts, loaded, action) {
             verdict
@@ -49,7 +52,22 @@ impl<S: Store> GovernanceService<'_, S> {
             let evaluate = move |_: &dyn Fn() -> bool| question.verdict(&verdicts, &run, &action);
             self.core.verdict_pool.run(&loaded.record.key.tenant, evaluate).await?
         };
+        warn_without_approvers(loaded, &verdict, &directory);
         Ok(PolicyEvaluation { verdict, observed })
+    }
+}
+
+/// Logs that the directory has too few users who may approve the action. Its run waits until an admin adds one.
+fn warn_without_approvers(loaded: &LoadedRun, verdict: &Verdict, tenant: &Tenant) {
+    let Ruling::NeedsApproval(requirement) = &verdict.ruling else { return };
+    let (run, needed) = (&loaded.record.key, requirement.people.count());
+    let excluded = loaded.record.all_participants(loaded.plan.plan().author.as_ref());
+    let possible = possible_approvers(requirement, &excluded, tenant);
+    if loaded.approval.is_none() && possible.is_some_and(|possible| possible < needed) {
+        tracing::warn!(
+            event = "approval_without_approvers", %run, needed, possible,
+            "too few users of the directory may approve; add a user or a group member"
+        );
     }
 }
 

@@ -107,7 +107,7 @@ impl<S: Store> TenantHandle<S> {
             key: forecast_key(),
             input: Fingerprint::of(&input),
             applied_by: None,
-            shaped_by: domain::Participants::default(),
+            inherited: domain::Inherited::default(),
         };
         let record = admit(command, plan.plan(), self.core.context(self.by.clone())).record;
         let (tools, trigger) = (self.core.tools.clone(), Arc::new(input));

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use domain::plan::{Call, PlannedStep, Undo, Work};
 use domain::receipt::ReceiptState;
-use domain::record::{Effects, UNDO_TRIGGER};
+use domain::record::{Effects, Rejection, UNDO_TRIGGER};
 use domain::{
-    IdempotencyKey, Plan, Receipt, Refusal, RunId, RunKey, RunRecord, RunStatus, StepId, StepRecord, StepSeq,
-    StepStatus, ToolName, WorkflowName,
+    Approval, IdempotencyKey, Inherited, Plan, Receipt, Refusal, Reversibility, RunId, RunKey, RunRecord,
+    RunStatus, StepId, StepRecord, StepSeq, StepStatus, ToolName, WorkflowName,
 };
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Map, Value, json};
@@ -22,6 +22,7 @@ use crate::core::LoadedRun;
 use crate::error::EngineError;
 use crate::execution::ExecutionService;
 use crate::execution::bind::RunCache;
+use crate::operations::OperationsService;
 use crate::tenant_handle::TenantHandle;
 
 /// How many earlier undos are read at a time.
@@ -58,6 +59,8 @@ pub enum NotUndoable {
     AlreadyRolledBack,
     #[error("performed by run {0}; this run reused its receipt")]
     PerformedByOtherRun(RunId),
+    #[error("the effect changed nothing")]
+    ChangedNothing,
     #[error("performed by an earlier step; this step reused its receipt")]
     SameAsEarlierStep,
     #[error("neither its receipt nor the workflow has an inverse call")]
@@ -74,6 +77,8 @@ struct EarlierUndos {
     current: Option<RunKey>,
     /// The key of the next undo.
     next: IdempotencyKey,
+    /// The last rejection of an action of a failed or canceled undo.
+    rejected: Option<Rejection>,
 }
 
 /// Why there is no call that undoes an effect.
@@ -110,7 +115,7 @@ impl<S: Store> TenantHandle<S> {
     /// Starts a run that undoes `run`, or returns the one that was started before, unless it failed.
     pub async fn undo(&self, run: &RunId) -> Result<StartResult, EngineError> {
         let loaded = self.explain_missing_run(self.core.load(&self.key(run)).await).await?;
-        let EarlierUndos { done, current, next: key } = self.earlier_undos(run).await?;
+        let EarlierUndos { done, current, next: key, rejected: earlier } = self.earlier_undos(run).await?;
         if let Some(run) = current {
             return Ok(StartResult { run, new: false, outcome: StartOutcome::OwnRun });
         }
@@ -131,7 +136,10 @@ impl<S: Store> TenantHandle<S> {
             input: json!({ "run": run, "undo": undo }),
             by: self.by.clone(),
             applied_by: loaded.record.trigger.applied_by.clone(),
-            shaped_by: loaded.record.all_participants(loaded.plan.plan().author.as_ref()),
+            inherited: Inherited {
+                participants: loaded.record.all_participants(loaded.plan.plan().author.as_ref()),
+                rejected: self.last_rejection(&loaded.record, earlier).await?,
+            },
         };
         AdmissionService::new(&self.core).start(request).await
     }
@@ -139,7 +147,7 @@ impl<S: Store> TenantHandle<S> {
     /// The undos of `run` that were started before. Their number is not limited: otherwise a user could start and cancel
     /// undos until the run cannot be undone any more.
     async fn earlier_undos(&self, run: &RunId) -> Result<EarlierUndos, EngineError> {
-        let mut done = BTreeSet::new();
+        let (mut done, mut rejected) = (BTreeSet::new(), None);
         let (mut first, mut count) = (0, 1);
         loop {
             let mut records = stream::iter(first..first + count)
@@ -147,16 +155,32 @@ impl<S: Store> TenantHandle<S> {
                 .buffered(UNDO_READS_MAX);
             while let Some(read) = records.next().await {
                 let (next, undo, record) = read?;
-                let Some(record) = record else { return Ok(EarlierUndos { done, current: None, next }) };
+                let Some(record) = record else {
+                    return Ok(EarlierUndos { done, current: None, next, rejected });
+                };
                 if !matches!(record.status, RunStatus::FailedTerminal | RunStatus::Canceled) {
-                    return Ok(EarlierUndos { done, current: Some(undo), next });
+                    return Ok(EarlierUndos { done, current: Some(undo), next, rejected });
                 }
                 if record.effects != Effects::default() {
                     done.extend(self.steps_done(&record).await?);
                 }
+                rejected = self.last_rejection(&record, rejected).await?;
             }
             (first, count) = (first + count, (count * 2).min(UNDO_READS_MAX));
         }
+    }
+
+    /// The last rejection of an action of an undo, or of a rollback in another run; `earlier` if there is none.
+    async fn last_rejection(
+        &self,
+        record: &RunRecord,
+        earlier: Option<Rejection>,
+    ) -> Result<Option<Rejection>, EngineError> {
+        let is_undo = record.undone_run().is_some();
+        let approvals = OperationsService::new(&self.core).approvals_of(record).await?;
+        let rejections = approvals.iter().filter(|approval| is_undo || approval.rollback);
+        let rejections = rejections.filter_map(Approval::rejection);
+        Ok(rejections.chain(earlier).max_by_key(|rejection| rejection.at))
     }
 
     /// The key and the name of the undo with this number, and its record if it was started.
@@ -216,6 +240,8 @@ impl<S: Store> TenantHandle<S> {
             Err(NotUndoable::AlreadyRolledBack)
         } else if receipt.run != loaded.record.key.run {
             Err(NotUndoable::PerformedByOtherRun(receipt.run))
+        } else if receipt.reversibility == Reversibility::NoEffect {
+            Err(NotUndoable::ChangedNothing)
         } else if !loaded.record.acted.has(step.seq) {
             Err(NotUndoable::SameAsEarlierStep)
         } else {
@@ -281,7 +307,7 @@ fn undo_workflow(plan: &Plan, calls: &[(StepSeq, &UndoCall)]) -> Result<Plan, En
 fn call_from_trigger(index: usize, call: &UndoCall) -> Call {
     let field = |name: &String| {
         let quoted = Value::String(name.clone()).to_string();
-        (name.clone(), Value::String(format!("${{ trigger.rollback[{index}][{quoted}] }}")))
+        (name.clone(), Value::String(format!("${{ trigger.undo[{index}][{quoted}] }}")))
     };
     Call { tool: call.tool.clone(), with: Value::Object(call.with.keys().map(field).collect()) }
 }

@@ -47,7 +47,7 @@ fn request(key: &str, ticket: &str, on_conflict: &str) -> StartRun {
         input: input(ticket),
         by: ada(),
         applied_by: None,
-        shaped_by: domain::Participants::default(),
+        inherited: domain::Inherited::default(),
     }
 }
 

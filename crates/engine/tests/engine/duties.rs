@@ -50,7 +50,11 @@ impl TestEnv {
     }
 
     async fn start(&self, steps: &str) -> RunKey {
-        let source = format!("workflow: w\nversion: 1\nenvironment: prod\nsteps:\n{steps}");
+        self.start_in("prod", steps).await
+    }
+
+    async fn start_in(&self, environment: &str, steps: &str) -> RunKey {
+        let source = format!("workflow: w\nversion: 1\nenvironment: {environment}\nsteps:\n{steps}");
         testkit::start(&self.engine, &source, "k").await
     }
 
@@ -167,6 +171,50 @@ async fn rejecter_cannot_approve_the_rollback() {
     assert_eq!(roles.collect::<Vec<_>>(), [ParticipantRole::Rejecter]);
 }
 
+/// The approvers of an undo see that an earlier undo, or the rollback of the run itself, was rejected.
+#[tokio::test]
+async fn rejection_hidden_on_second_undo() {
+    let rollback = |env: &TestEnv| {
+        let url = env.external.url("/a/close");
+        format!(
+            ", rollback: {{ tool: http.request, with: {{ method: PUT, url: '{url}', effect: native_key }} }}"
+        )
+    };
+    let assert_rejected = async |env: &TestEnv, undo: &RunKey| {
+        assert_eq!(env.advance(undo).await, RunStatus::WaitingApproval);
+        let asked = testkit::approvals(&env.engine, undo).await.pop().unwrap();
+        assert_eq!(asked.rejected.map(|rejection| rejection.by.to_string()).as_deref(), Some("mallory"));
+    };
+    let undo = async |env: &TestEnv, run: &RunKey| {
+        env.engine.tenant_handle(&run.tenant, &testkit::ada()).undo(&run.run).await.unwrap().run
+    };
+
+    let env = TestEnv::new(&[]);
+    let run = env.start(&env.step("a", "PUT", &rollback(&env))).await;
+    env.advance(&run).await;
+    env.approve(&run).await;
+    assert_eq!(env.advance(&run).await, RunStatus::Succeeded);
+    let first = undo(&env, &run).await;
+    assert_eq!(env.advance(&first).await, RunStatus::WaitingApproval);
+    env.vote(&first, "mallory", false, Channel::CommandLine).await;
+    assert_eq!(env.advance(&first).await, RunStatus::FailedTerminal);
+    let second = undo(&env, &run).await;
+    assert_ne!(first, second);
+    assert_rejected(&env, &second).await;
+
+    let env = TestEnv::new(&[]);
+    let run = env.start(&(env.step("a", "PUT", &rollback(&env)) + &env.step("b", "PUT", ""))).await;
+    env.advance(&run).await;
+    env.approve(&run).await;
+    env.advance(&run).await;
+    env.vote(&run, "grace", false, Channel::CommandLine).await;
+    assert_eq!(env.advance(&run).await, RunStatus::WaitingApproval);
+    env.vote(&run, "mallory", false, Channel::CommandLine).await;
+    assert_eq!(env.advance(&run).await, RunStatus::Paused);
+    env.engine.tenant_handle(&run.tenant, &testkit::ada()).cancel(&run.run, "stop").await.unwrap();
+    assert_rejected(&env, &undo(&env, &run).await).await;
+}
+
 /// The external system refuses the first requests. An approval covers one of them.
 #[tokio::test]
 async fn each_attempt_at_a_risky_action_needs_an_approval() {
@@ -220,6 +268,17 @@ async fn lost_reply_of_a_destructive_action_is_not_repeated() {
             assert_eq!(env.advance(&run).await, RunStatus::Succeeded);
         }
     }
+}
+
+/// Policy allows the action without an approval. A lost reply is no reason to require one: the same key is the same
+/// effect.
+#[tokio::test]
+async fn lost_reply_of_an_allowed_action_is_repeated() {
+    let env = TestEnv::new(&[503]);
+    let run = env.start_in("dev", &env.step("a", "PUT", ", retry: { attempts: 5 }")).await;
+    assert_eq!(env.advance(&run).await, RunStatus::FailedRetryable);
+    assert_eq!(env.advance(&run).await, RunStatus::Succeeded);
+    assert_eq!((env.external.requests().len(), env.asked(&run).await), (2, 0));
 }
 
 /// Grace approves in Slack, and loses the role there before a worker uses her approval.

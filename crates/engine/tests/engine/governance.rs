@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use countersign_engine::{
-    AdvanceLimits, Engine, EngineError, NewApiKey, StartRun, TenantUpdate, VoteRequest,
+    AdvanceLimits, Engine, EngineError, NewApiKey, NotUndoable, StartRun, TenantUpdate, VoteRequest,
 };
 use domain::tenant::{Caps, Person};
 use domain::{
@@ -193,6 +193,23 @@ async fn each_validation_mode_asks_where_it_says() {
             "{mode}"
         );
     }
+}
+
+/// Step `b` found the record as it wanted it. It has nothing to restore, so the rollback goes on to step `a`.
+#[tokio::test]
+async fn rollback_skips_a_step_that_changed_nothing() {
+    let step =
+        |id: &str| format!("  - {{ id: {id}, tool: test.set, with: {{ to: one }}, rollback: auto }}\n");
+    let fails = "  - { id: c, tool: test.set, with: { to: '${ steps.a.missing }' } }\n";
+    let steps = format!("steps:\n{}{}{fails}", step("a"), step("b"));
+    let env = TestEnv::start("environment: dev", &steps).await;
+    assert_eq!(env.advance().await, RunStatus::FailedTerminal);
+    assert_eq!(env.external.says.lock().unwrap().as_str(), "");
+    assert_eq!(env.writes(), 3);
+    let undo =
+        env.engine.tenant_handle(&env.run.tenant, &testkit::ada()).undo_plan(&env.run.run).await.unwrap();
+    let not_undone: Vec<_> = undo.effects.into_iter().filter_map(|effect| effect.by.err()).collect();
+    assert_eq!(not_undone, [NotUndoable::ChangedNothing, NotUndoable::AlreadyRolledBack]);
 }
 
 #[tokio::test]

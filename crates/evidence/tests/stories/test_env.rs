@@ -110,7 +110,7 @@ impl TestEnv {
             key: IdempotencyKey::new(&format!("cli:{name}")).unwrap(),
             input: Fingerprint::of(&json!({ "ticket": SECRET })),
             applied_by: None,
-            shaped_by: domain::Participants::default(),
+            inherited: domain::Inherited::default(),
         };
         let context =
             DecisionContext { op: OpId::new("op-0").unwrap(), now, by: Initiator::new(Cause::User, "rita") };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::approval::Subject;
 use domain::command::{
     Admit, Cancel, CancelResult, Claim, ClaimResult, Command as _, DeliverSignal, EffectOutcome, Fail,
-    Finish, OpenWait, Pause, RecordVote, Resume, Retry, RollBack, TakeOver, VoteResult, admit,
+    Finish, Inherited, OpenWait, Pause, RecordVote, Resume, Retry, RollBack, TakeOver, VoteResult, admit,
 };
 use domain::next::{Next, next};
 use domain::payload::Fingerprint;
@@ -212,7 +212,7 @@ fn admit_run(
     state: &mut State,
     (key, kind, person): (IdempotencyKey, &str, u8),
     (plan, steps): (Arc<Plan>, Vec<usize>),
-    (shaped, shaped_by): (People, Participants),
+    (shaped, participants): (People, Participants),
 ) -> Option<()> {
     let applied_by = PersonId::new(&command_name(&model.config, state.applied_by?)).ok()?;
     let command = Admit {
@@ -224,7 +224,7 @@ fn admit_run(
         trace: None,
         input: Fingerprint::of(&Value::Null),
         applied_by: Some(applied_by).filter(|_| !model.config.has(Mutant::ApplierMayApprove)),
-        shaped_by,
+        inherited: Inherited { participants, rejected: None },
     };
     let context = DecisionContext { op: op_id()?, now: NOW, by: initiator(&model.config, person) };
     let decision = admit(command, &plan, context);
