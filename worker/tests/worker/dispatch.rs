@@ -78,7 +78,7 @@ impl Tool for Slow {
         }
         let name = format!("{} {}", call.run, call.step);
         let mut present = self.system.present.lock().unwrap();
-        if call.action.fields["undo"] == json!(true) {
+        if call.action.fields["reverts"] == json!(true) {
             present.retain(|done| *done != name);
         } else {
             present.push(name);

@@ -24,6 +24,10 @@ const TRIES_MAX: u32 = 8;
 const RETRY_DELAY: Duration = Duration::from_millis(20);
 const RETRY_DELAY_MAX: Duration = Duration::from_millis(500);
 
+/// How long a commit that starts work is repeated while the store is busy. Half as long as the answer of the dispatch
+/// switch is cached, because the requests take time too.
+const START_WAIT_MAX: Duration = Duration::from_millis(500);
+
 /// The result of a commit.
 pub(crate) enum CommitResult {
     /// It was written. This is the run now.
@@ -64,7 +68,31 @@ impl<S: Store> Core<S> {
         loaded: &LoadedRun,
         decision: Decision,
     ) -> Result<CommitResult, EngineError> {
-        let mut delays = delays(decision.record.op.clone());
+        let delays = delays(decision.record.op.clone());
+        Box::pin(self.commit_with(loaded, decision, delays)).await
+    }
+
+    /// Commits a decision that starts work. If the store stays busy, the decision must be made again: dispatch may have
+    /// been stopped since it was made.
+    pub(crate) async fn commit_start(
+        &self,
+        loaded: &LoadedRun,
+        decision: Decision,
+    ) -> Result<CommitResult, EngineError> {
+        let mut waited = Duration::ZERO;
+        let delays = delays(decision.record.op.clone()).take_while(move |delay| {
+            waited += *delay;
+            waited <= START_WAIT_MAX
+        });
+        Box::pin(self.commit_with(loaded, decision, delays)).await
+    }
+
+    async fn commit_with(
+        &self,
+        loaded: &LoadedRun,
+        decision: Decision,
+        mut delays: impl Iterator<Item = Duration> + Send,
+    ) -> Result<CommitResult, EngineError> {
         loop {
             match self.store.commit(decision.clone()).await {
                 Ok(Write::Committed) => {

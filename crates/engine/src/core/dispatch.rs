@@ -10,7 +10,7 @@ use domain::dispatch::RECORD_FORMAT;
 use domain::{DispatchStop, Fleet, Millis, RunRecord, Tenant, TenantId};
 use parking_lot::Mutex;
 use store::Store;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::core::Core;
 use crate::error::EngineError;
@@ -53,7 +53,11 @@ impl DispatchState {
 /// When dispatch was found running: for the fleet, which all tenants share, and for each tenant. A stop is never cached:
 /// starting dispatch enqueues the waiting runs, and a stale answer must not turn them away.
 #[derive(Default)]
-pub(crate) struct DispatchCache(Mutex<Cached>);
+pub(crate) struct DispatchCache {
+    cached: Mutex<Cached>,
+    /// Held while the fleet's switch is read, so that the jobs of a process do not all read it at the same time.
+    fleet_read: tokio::sync::Mutex<()>,
+}
 
 #[derive(Default)]
 struct Cached {
@@ -74,14 +78,14 @@ fn is_fresh(read_at: &Instant) -> bool {
 impl DispatchCache {
     /// Whether the fleet and `tenant` were found running.
     fn cached_as_running(&self, tenant: &TenantId) -> (bool, bool) {
-        let cache = self.0.lock();
+        let cache = self.cached.lock();
         let tenant = cache.tenants.get(tenant).is_some_and(|tenant| is_fresh(&tenant.read_at));
         (cache.fleet.as_ref().is_some_and(is_fresh), tenant)
     }
 
     /// The settings of `tenant`, if they were read a moment ago.
     fn settings(&self, tenant: &TenantId) -> Option<Tenant> {
-        let cache = self.0.lock();
+        let cache = self.cached.lock();
         cache
             .tenants
             .get(tenant)
@@ -90,11 +94,11 @@ impl DispatchCache {
     }
 
     fn set_fleet_running(&self, read_at: Instant) {
-        self.0.lock().fleet = Some(read_at);
+        self.cached.lock().fleet = Some(read_at);
     }
 
     fn set_tenant_running(&self, settings: Tenant, read_at: Instant) {
-        let mut cache = self.0.lock();
+        let mut cache = self.cached.lock();
         if cache.tenants.len() >= TENANTS_MAX {
             cache.tenants.retain(|_, tenant| is_fresh(&tenant.read_at));
         }
@@ -105,7 +109,7 @@ impl DispatchCache {
     }
 
     pub(crate) fn clear(&self) {
-        *self.0.lock() = Cached::default();
+        *self.cached.lock() = Cached::default();
     }
 }
 
@@ -121,9 +125,18 @@ impl<S: Store> Core<S> {
 
     /// Whether dispatch runs for `tenant`, by the cached state and an eventually consistent read of the rest.
     async fn is_dispatch_running(&self, tenant: &TenantId) -> Result<bool, EngineError> {
-        let (fleet_runs, tenant_runs) = self.dispatch_cache.cached_as_running(tenant);
+        let (mut fleet_runs, mut tenant_runs) = self.dispatch_cache.cached_as_running(tenant);
+        let mut fleet_read = None;
+        if !fleet_runs {
+            // If the store hangs, each job asks by itself and gets an error of its own.
+            fleet_read = timeout(CACHED_FOR.std(), self.dispatch_cache.fleet_read.lock()).await.ok();
+            (fleet_runs, tenant_runs) = self.dispatch_cache.cached_as_running(tenant);
+        }
         if fleet_runs && tenant_runs {
             return Ok(true);
+        }
+        if fleet_runs {
+            fleet_read = None;
         }
         let read_at = Instant::now();
         // The item of the fleet is read by every worker: once for all of its tenants.
@@ -142,6 +155,7 @@ impl<S: Store> Core<S> {
         if state.fleet.is_none() && !fleet_runs {
             self.dispatch_cache.set_fleet_running(read_at);
         }
+        drop(fleet_read);
         if state.tenant.is_none() {
             self.dispatch_cache.set_tenant_running(settings, read_at);
         }

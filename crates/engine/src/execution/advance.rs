@@ -15,7 +15,7 @@ use domain::{
     Cause, Decision, Draft, Fence, Initiator, Job, Millis, Outgoing, QueueName, Refusal, RunKey, RunRecord,
     RunStatus, StepSeq, StepState, Verdict, Version,
 };
-use store::Store;
+use store::{Store, StoreError};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +39,9 @@ impl Default for AdvanceLimits {
         Self { steps: 64, time: Millis::secs(20) }
     }
 }
+
+/// How long a claim is repeated while the store is busy. A process sees a dispatch stop sooner.
+const CLAIM_REPEATED_FOR: Millis = Millis::secs(3);
 
 /// Whether the process was asked to stop.
 pub trait Shutdown: Send + Sync {
@@ -103,12 +106,20 @@ pub(crate) struct RunDriver<'h, H> {
     until: Instant,
     /// The record's version when the driver started.
     initial_version: Version,
+    /// Since when no claim could be written.
+    claims_fail_since: Option<Instant>,
 }
 
 impl<H: Shutdown> RunDriver<'_, H> {
     /// Whether another step may be started.
     pub(crate) fn may_continue(&self) -> bool {
         !self.shutdown.is_requested() && self.steps < self.limits.steps && Instant::now() < self.until
+    }
+
+    /// Whether a claim that the store was too busy to write is repeated.
+    fn may_repeat_claim(&mut self) -> bool {
+        let since = *self.claims_fail_since.get_or_insert_with(Instant::now);
+        since.elapsed() < CLAIM_REPEATED_FOR.std()
     }
 }
 
@@ -161,8 +172,15 @@ impl<S: Store> ExecutionService<'_, S> {
         }
         let until = Instant::now() + limits.time.std();
         let initial_version = loaded.record.version;
-        let mut driver =
-            RunDriver { shutdown, cache: RunCache::default(), limits, steps: 0, until, initial_version };
+        let mut driver = RunDriver {
+            shutdown,
+            cache: RunCache::default(),
+            limits,
+            steps: 0,
+            until,
+            initial_version,
+            claims_fail_since: None,
+        };
         let mut position = RunPosition::Free(loaded);
         loop {
             position = match position {
@@ -182,7 +200,7 @@ impl<S: Store> ExecutionService<'_, S> {
                     }
                 }
                 RunPosition::Holding(loaded, held) => {
-                    driver.steps += 1;
+                    (driver.steps, driver.claims_fail_since) = (driver.steps + 1, None);
                     self.perform_step(&mut driver, loaded, *held).await?
                 }
             };
@@ -261,11 +279,18 @@ impl<S: Store> ExecutionService<'_, S> {
             ClaimResult::Granted(grant) => Some(Box::new(LeasedStep { seq, grant: *grant, proposal, since })),
             ClaimResult::Resolved(_) | ClaimResult::Deferred(_) | ClaimResult::AwaitingApproval => None,
         };
-        self.decide_once(loaded, &self.initiator(), |draft| {
+        let (run, by) = (loaded.record.key.clone(), self.initiator());
+        let claimed = self.decide_once(loaded, &by, |draft| {
             let claimed = if take_over { TakeOver(claim).decide(draft) } else { claim.decide(draft) };
             claimed.map(position)
-        })
-        .await
+        });
+        match claimed.await {
+            // Nothing was written. The driver reads the dispatch switch again before it repeats the claim.
+            Err(EngineError::Store(StoreError::Busy { .. })) if driver.may_repeat_claim() => {
+                self.core.load(&run).await.map(RunPosition::Free)
+            }
+            claimed => claimed,
+        }
     }
 
     fn claim_command(self, proposal: &Proposal) -> Claim {
@@ -329,12 +354,17 @@ impl<S: Store> ExecutionService<'_, S> {
                 Err(refusal) => return Err(refusal.into()),
             }
         };
-        match self.core.commit(&loaded, decision).await? {
-            CommitResult::Committed(now) => Ok(match held {
+        let committed = match &held {
+            Some(_) => self.core.commit_start(&loaded, decision).await,
+            None => self.core.commit(&loaded, decision).await,
+        };
+        match committed {
+            Ok(CommitResult::Committed(now)) => Ok(match held {
                 Some(held) => RunPosition::Holding(now, held),
                 None => RunPosition::Free(now),
             }),
-            CommitResult::Superseded(now) => Ok(RunPosition::Free(now)),
+            Ok(CommitResult::Superseded(now)) => Ok(RunPosition::Free(now)),
+            Err(error) => Err(error),
         }
     }
 
@@ -434,8 +464,12 @@ impl<S: Store> ExecutionService<'_, S> {
                 }
                 Err(refusal) => return Err(refusal.into()),
             };
-            match self.core.commit(&loaded, decision).await? {
-                CommitResult::Committed(now) => {
+            let committed = match &held {
+                Some(_) => self.core.commit_start(&loaded, decision).await,
+                None => self.core.commit(&loaded, decision).await,
+            };
+            match committed {
+                Ok(CommitResult::Committed(now)) => {
                     return Ok(match held {
                         Some(held) => RunPosition::Holding(now, held),
                         None => RunPosition::Free(now),
@@ -443,10 +477,15 @@ impl<S: Store> ExecutionService<'_, S> {
                 }
                 // Another process may have written the next step's receipt. Ending this step must not depend on that,
                 // so what follows is prepared again later.
-                CommitResult::Superseded(now) => {
+                Ok(CommitResult::Superseded(now)) => {
                     loaded = now;
                     hand_off = HandOff::None;
                 }
+                // Nothing was written. The outcome is recorded without a claim, because dispatch may have been stopped.
+                Err(EngineError::Store(StoreError::Busy { .. })) if held.is_some() => {
+                    hand_off = HandOff::None
+                }
+                Err(error) => return Err(error),
             }
         }
         Err(EngineError::Contended { run: loaded.record.key.clone(), rounds: ROUNDS_MAX })

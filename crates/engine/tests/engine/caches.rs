@@ -26,7 +26,11 @@ impl TestEnv {
         let counted = Arc::clone(&calls);
         let faults = Faults::new(move |call| {
             *counted.lock().unwrap().entry(call.name).or_default() += 1;
-            Fault::None
+            match call.name {
+                // As long as a request to DynamoDB, so that other jobs ask meanwhile.
+                "governance.settings_eventual" => Fault::Delay(Duration::from_millis(10)),
+                _ => Fault::None,
+            }
         });
         let builder = testkit::engine().standard_tools().tool(SetRecord(Arc::default()));
         let store = Intercepted::new(builder.memory(), faults);
@@ -88,4 +92,20 @@ async fn fleet_switch_is_read_once_for_all_tenants() {
         assert_eq!(env.count("governance.tenant_eventual"), second * 99);
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
+}
+
+/// The answer expires while jobs of many tenants are in progress.
+#[tokio::test]
+async fn concurrent_jobs_read_the_fleet_switch_once() {
+    let env = TestEnv::new();
+    let runs: Vec<_> = futures_util::future::join_all((0..16).map(|number| {
+        let env = &env;
+        async move { env.start(number, testkit::TRANSFORM, "1").await }
+    }))
+    .await;
+    let advanced = runs.iter().map(|run| testkit::advance(&env.engine, run));
+    assert!(
+        futures_util::future::join_all(advanced).await.iter().all(|status| *status == RunStatus::Succeeded)
+    );
+    assert_eq!(env.count("governance.settings_eventual"), 1, "the item of the fleet");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
-use countersign_engine::{AdvanceLimits, Engine, Timing};
+use countersign_engine::{AdvanceLimits, DispatchScope, Engine, Timing};
 use domain::command::EffectOutcome;
 use domain::{
     Action, Charge, EffectClass, Failure, Millis, Payload, QueueName, Reversibility, RunRecord, RunStatus,
@@ -14,7 +14,7 @@ use domain::{
 };
 use serde_json::json;
 use store::{Intercepted, Ledger as _, Queue as _, Store, StoreError};
-use testkit::{Fault, Faults, TestClock, memory, request};
+use testkit::{ExternalRecord, Fault, Faults, SetRecord, TestClock, memory, request};
 use tokio::time::Instant;
 
 /// Longer than any wait in these tests.
@@ -331,5 +331,46 @@ async fn cost_of_a_failed_attempt_counts() {
             (costs.total_microusd, costs.steps[0].microusd, costs.tools[0].microusd),
             (cost, cost, cost)
         );
+    }
+}
+
+/// The store is busy when a worker claims a step. Dispatch is stopped before the store recovers.
+#[tokio::test(start_paused = true)]
+async fn claim_is_not_repeated_after_a_stop() {
+    for steps in [
+        "  - { id: a, tool: test.set, with: { to: one } }\n",
+        "  - { id: a, tool: transform, with: { value: 1 } }\n  - { id: b, tool: test.set, with: { to: one } }\n",
+    ] {
+        let (external, busy) = (Arc::new(ExternalRecord::default()), Arc::new(AtomicBool::new(false)));
+        let fails = Arc::clone(&busy);
+        let faults = Faults::at("ledger.commit", move || match fails.load(Ordering::Relaxed) {
+            true => Fault::Fail(StoreError::Busy { doing: "commit" }),
+            false => Fault::None,
+        });
+        let builder = testkit::engine().standard_tools().tool(SetRecord(Arc::clone(&external)));
+        let store = builder.memory();
+        let engine = Arc::new(builder.on(Intercepted::new(store.clone(), faults)));
+        let source = format!("workflow: w\nversion: 1\nenvironment: dev\nsteps:\n{steps}");
+        let run = testkit::start(&engine, &source, "k").await;
+
+        busy.store(true, Ordering::Relaxed);
+        let (worker, key) = (Arc::clone(&engine), run.clone());
+        let advanced = tokio::spawn(async move {
+            Box::pin(worker.execution().advance(&key, &(), AdvanceLimits::default())).await
+        });
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let tenant = DispatchScope::Tenant(run.tenant.clone());
+        testkit::engine()
+            .on(store)
+            .operations()
+            .stop_dispatch(&tenant, &testkit::ada(), "fire")
+            .await
+            .unwrap();
+        // A process sees a stop after a second.
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        busy.store(false, Ordering::Relaxed);
+        advanced.await.unwrap().unwrap();
+        assert_eq!(external.writes.load(Ordering::Relaxed), 0, "{steps}");
+        assert!(!testkit::status(&engine, &run).await.is_terminal());
     }
 }
