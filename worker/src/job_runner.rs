@@ -31,6 +31,10 @@ fn is_too_early(error: &EngineError) -> bool {
 /// The first delay of a failed job; doubled each time, up to a few minutes.
 const RETRY_AFTER: Millis = Millis::secs(5);
 
+/// The delay of evidence that has failed for some minutes. Its run ended, so little depends on it, but users wait for it
+/// after an outage.
+const EVIDENCE_RETRY_AFTER: Millis = Millis::mins(5);
+
 /// The longest delay while the store is unavailable: all work waits for it, and failures mark the worker unhealthy.
 const STORE_RETRY_MAX: Millis = Millis::secs(30);
 
@@ -152,10 +156,10 @@ impl<S: Store> JobRunner<S> {
                     // The run stays in the due index and the sweep sends new messages. If none were deleted, they
                     // would accumulate.
                     (Some(_), Job::Advance) if receives > POSTPONED_MAX => self.delete(delivery).await,
-                    // The AWS store requests missing evidence again by itself, so several messages accumulate while
-                    // evidence cannot be stored. Each waits longer from here.
+                    // There may be one message for each run that ended since evidence cannot be stored. Each waits longer
+                    // from here.
                     (Some(_), Job::BuildEvidence) if receives > POSTPONED_MAX => {
-                        self.postpone_by(delivery, DELAY_MAX).await;
+                        self.postpone_by(delivery, EVIDENCE_RETRY_AFTER).await;
                     }
                     (Some(delay), _) => self.postpone_by(delivery, delay).await,
                     (None, _) => {}
@@ -165,14 +169,26 @@ impl<S: Store> JobRunner<S> {
     }
 
     /// Returns a message without doing its job. The delivery must not count as a failed attempt, so a second one is
-    /// replaced by a new message.
+    /// replaced by a new message. So is one that waits long: an invisible message counts as in flight, and SQS limits
+    /// the messages in flight of a queue.
     pub(crate) async fn return_to_queue(&self, delivery: &Delivery, delay: Millis) {
         let at = self.engine.now() + delay;
-        if delivery.receives() > 1 {
+        if delivery.receives() > 1 || delay > self.visibility {
             self.replace(delivery, at).await;
         } else {
             self.postpone(delivery, at).await;
         }
+    }
+
+    /// Returns a message that asks for evidence. The requests that wait for the run's concurrency key do not wait for
+    /// the evidence.
+    pub(crate) async fn postpone_evidence(&self, delivery: &Delivery, delay: Millis) {
+        let run = &delivery.run;
+        if let Err(error) = self.engine.operations().release_concurrency_key(run).await {
+            let error = engine::error_chain(&error);
+            tracing::warn!(event = "key_not_released", %run, error, "concurrency key not released yet");
+        }
+        self.return_to_queue(delivery, delay).await;
     }
 
     async fn postpone_by(&self, delivery: &Delivery, delay: Millis) {

@@ -207,7 +207,7 @@ impl<S: Store> Worker<S> {
                 if self.shutdown.is_cancelled() {
                     self.make_visible(&delivery).await;
                 } else if !self.long_jobs.has_room_for(&delivery) {
-                    self.return_to_queue(jobs, delivery, EVIDENCE_PUT_BACK_FOR);
+                    self.postpone_evidence(jobs, delivery);
                 } else if let Some(slot) = slots.take(&delivery.run.tenant) {
                     self.start(jobs, delivery, slot);
                 } else {
@@ -288,7 +288,7 @@ impl<S: Store> Worker<S> {
                 biased;
                 progress = runner.run(&delivery) => progress,
                 NoFreeSlot = hold_slot(&delivery, slot, in_flight, long_jobs) => {
-                    return runner.return_to_queue(&delivery, EVIDENCE_PUT_BACK_FOR).await;
+                    return runner.postpone_evidence(&delivery, EVIDENCE_PUT_BACK_FOR).await;
                 }
             };
             health.job_ended(delivery.run, progress);
@@ -303,6 +303,17 @@ impl<S: Store> Worker<S> {
             context,
             async move { runner.return_to_queue(&delivery, delay).await },
         ));
+    }
+
+    /// Returns a message that asks for evidence while evidence takes long.
+    fn postpone_evidence(&self, jobs: &mut JoinSet<()>, delivery: Delivery) {
+        let (runner, health, context) = (self.job_runner(), self.health(), delivery.trace);
+        let work = async move {
+            // The queue is served, although its messages are not processed yet.
+            let _in_flight = health.message_received(delivery.queue);
+            runner.postpone_evidence(&delivery, EVIDENCE_PUT_BACK_FOR).await;
+        };
+        jobs.spawn(trace::with_context(context, work));
     }
 
     async fn make_visible(&self, delivery: &Delivery) {

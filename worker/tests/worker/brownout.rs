@@ -145,10 +145,26 @@ async fn evidence_survives_a_long_archive_outage() {
     assert_eq!(env.status(&run).await, Some(RunStatus::Succeeded));
     assert_eq!((env.dead_letters().await, env.messages().await), (vec![], 1));
 
-    // A message that was postponed many times waits a quarter of an hour.
+    // A message that was postponed many times waits five minutes.
+    env.recover();
+    env.run_worker(6).await;
+    assert!(env.store.evidence(&run).await.unwrap().is_some());
+}
+
+/// The message becomes a dead letter. No operator has to redrive it.
+#[tokio::test(start_paused = true)]
+async fn evidence_is_built_after_the_store_is_repaired() {
+    let env = TestEnv::new();
+    env.inject(StoreFault::Damaged, &["archive."]);
+    let run = env.start().await;
+    env.run_worker(15).await;
+    assert_eq!(env.status(&run).await, Some(RunStatus::Succeeded));
+    assert_eq!((env.dead_letters().await, env.messages().await), (vec![Job::BuildEvidence], 0));
+
     env.recover();
     env.run_worker(16).await;
     assert!(env.store.evidence(&run).await.unwrap().is_some());
+    assert_eq!((env.dead_letters().await, env.messages().await), (vec![], 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! One tenant's jobs do not keep other tenants waiting, in virtual time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,6 +9,7 @@ use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 use countersign_worker::{Concurrency, WorkerSettings};
 use domain::{Action, Failure, Job, Millis, Outgoing, QueueName, RunKey, RunStatus, ToolName};
 use engine::{Engine, StartRun};
+use serde_json::json;
 use store::{Archive as _, Intercepted, Ledger as _, Queue as _, SqliteStore, StoreError};
 use testkit::{Fault, Faults, TestClock};
 use tokio::time::{Instant, sleep};
@@ -166,12 +167,16 @@ async fn resume(engine: &Engine<TestStore>, runs: &[RunKey]) {
 #[tokio::test(start_paused = true)]
 async fn slow_evidence_delays_no_step() {
     for selects in [true, false] {
-        let hangs = Arc::new(AtomicBool::new(true));
-        let is_hanging = Arc::clone(&hangs);
+        let (hangs, sent) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+        let (is_hanging, count) = (Arc::clone(&hangs), Arc::clone(&sent));
         let builder = testkit::engine().standard_tools().signed().clock(TestClock::runtime());
         let faults = Faults::new(move |call| match call.name {
             "archive.append_log" if is_hanging.load(Ordering::Relaxed) => Fault::Hang,
             "queue.receive_except" if !selects => Fault::Fail(StoreError::Busy { doing: "select by tenant" }),
+            "queue.send" => {
+                count.fetch_add(1, Ordering::Relaxed);
+                Fault::None
+            }
             _ => Fault::None,
         });
         let store = builder.memory();
@@ -182,6 +187,8 @@ async fn slow_evidence_delays_no_step() {
             runs.push(start(&engine, "acme", testkit::TRANSFORM, &number.to_string()).await);
         }
         sleep(Duration::from_secs(10)).await;
+        // The others wait as new, delayed messages: SQS limits how many invisible ones a queue has.
+        assert!(sent.load(Ordering::Relaxed) >= 50, "{sent:?}, selects: {selects}");
         for number in 60..65 {
             let (started, run) =
                 (Instant::now(), start(&engine, "acme", testkit::TRANSFORM, &number.to_string()).await);
@@ -203,6 +210,35 @@ async fn slow_evidence_delays_no_step() {
         shutdown.cancel();
         working.await.unwrap();
     }
+}
+
+/// The log hangs, and evidence uses all its slots. A request that waits for the key of an ended run starts all the same.
+#[tokio::test(start_paused = true)]
+async fn slow_evidence_holds_no_concurrency_key() {
+    let builder = testkit::engine().standard_tools().signed().clock(TestClock::runtime());
+    let store = builder.memory();
+    let engine =
+        Arc::new(builder.on(Intercepted::new(store, Faults::at("archive.append_log", || Fault::Hang))));
+    let source = "workflow: w\nversion: 1\ntrigger: { servicenow: { table: incident } }\n\
+                  concurrency: { key: record, on_conflict: queue }\n\
+                  steps: [{ id: a, tool: transform, with: { value: 1 } }]\n";
+    testkit::apply(&engine, source).await;
+    let (shutdown, working) = support::start_worker(&engine, WorkerSettings::default());
+    for number in 0..60 {
+        start(&engine, "acme", testkit::TRANSFORM, &number.to_string()).await;
+    }
+    sleep(Duration::from_secs(10)).await;
+    let mut runs = Vec::new();
+    for number in 0..3 {
+        let event = testkit::event(&format!("sn:{number}"), json!({}));
+        runs.push(engine.admission().accept(event).await.unwrap().run);
+    }
+    sleep(Duration::from_secs(10)).await;
+    for run in &runs {
+        assert_eq!(testkit::status(&engine, run).await, RunStatus::Succeeded);
+    }
+    shutdown.cancel();
+    working.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -85,6 +85,16 @@ impl<S: Store> OperationsService<'_, S> {
         evidence.ok_or_else(|| EngineError::NoEvidence { run: run.clone() })
     }
 
+    /// Wakes the next request that waits for the concurrency key of an ended `run`. Evidence does this too, but may have
+    /// to wait.
+    pub async fn release_concurrency_key(self, run: &RunKey) -> Result<(), EngineError> {
+        let loaded = self.core.load(run).await?;
+        if !loaded.record.status.is_terminal() {
+            return Ok(());
+        }
+        self.release_key(&loaded).await
+    }
+
     /// Wakes the next entry that waits for the run's concurrency key. Without the input the key is not known: the entries
     /// that wait for it are processed again by the sweep.
     async fn release_key(self, loaded: &LoadedRun) -> Result<(), EngineError> {
@@ -203,7 +213,7 @@ impl<S: Store> OperationsService<'_, S> {
             return Err(EngineError::NoSigningKey);
         };
         let (entries, steps) = self.core.retry_busy(|store| store.history(run, EVENTS_MAX)).await?;
-        let approvals = self.approvals_of(loaded).await?;
+        let approvals = self.approvals_of(&loaded.record).await?;
         let receipts = self.receipts_of(loaded, &entries).await?;
         let leaf = evidence::leaf(&loaded.record);
         let LogPosition { log, position } = self.core.retry_busy(|store| store.append_log(run, leaf)).await?;
@@ -230,10 +240,10 @@ impl<S: Store> OperationsService<'_, S> {
     }
 
     /// The approval requests of a run in order; its record counts them.
-    async fn approvals_of(self, loaded: &LoadedRun) -> Result<Vec<Approval>, EngineError> {
-        let run = &loaded.record.key;
+    pub(super) async fn approvals_of(self, record: &RunRecord) -> Result<Vec<Approval>, EngineError> {
+        let run = &record.key;
         let mut approvals = Vec::new();
-        for number in 0..loaded.record.approvals {
+        for number in 0..record.approvals {
             let id = ApprovalId::derive(run, number);
             approvals.extend(self.core.retry_busy(|store| store.approval(&run.tenant, &id)).await?);
         }

@@ -9,9 +9,9 @@ use crate::error::StoreError;
 use crate::ledger::Write;
 use crate::queue::Queue;
 
-use super::item::{BODY, Item, REVISION, number};
+use super::item::Item;
 use super::key::Key;
-use super::{AwsStore, Condition, build_item};
+use super::{AwsStore, Condition, versioned_item};
 
 impl<Q, B> Access for AwsStore<Q, B>
 where
@@ -55,10 +55,7 @@ where
         doing: &'static str,
     ) -> Result<(Item, Condition), StoreError> {
         let body = self.encode_body(&key.tenant, key, doing).await?;
-        let item = build_item(
-            &Key::api_key(&key.tenant, key.id.as_str()),
-            [(REVISION, number(key.revision)), (BODY, body)],
-        );
+        let item = versioned_item(&Key::api_key(&key.tenant, key.id.as_str()), key.revision, body);
         Ok((item, key.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision)))
     }
 }

@@ -8,7 +8,6 @@ use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
-use domain::dispatch::RECORD_FORMAT;
 use domain::record::ORPHANED_AFTER;
 use domain::{
     Approval, Decision, Digest, Job, Payload, Receipt, ReceiptChange, ReceiptCheck, RecordName, RunKey,
@@ -22,14 +21,17 @@ use crate::queue::Queue;
 
 use super::error::{AwsError, Class};
 use super::item::{
-    self, BODY, BUFFERED, DIGEST, EVENT, EVIDENCE_PENDING, FORMAT, Item, ItemError, NUMBER,
-    OTHER_ATTRIBUTES_BYTES, REVISION, RUN, bytes, number, text,
+    self, BODY, BUFFERED, DIGEST, EVENT, EVIDENCE_PENDING, Item, ItemError, NUMBER, OTHER_ATTRIBUTES_BYTES,
+    RUN, bytes, number, text,
 };
 use super::key::{Key, PAUSED_PARTITION, RUN_PARTITION, index_partition};
 use super::outbox::GRACE;
 use super::sequence::TimeSortKey;
 use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, OPEN};
-use super::{AwsStore, Condition, EXISTS, attribute_names, build_item, expected};
+use super::{
+    AwsStore, Condition, EXISTS, REPLACES_REVISION, attribute_names, build_item, expected, supported_format,
+    versioned_item,
+};
 
 const COMMITTING: &str = "commit a decision";
 
@@ -122,16 +124,12 @@ where
         let body = self.encode_body(&record.key.tenant, record, COMMITTING).await?;
         let key = Key::run(&record.key);
         let Some(version) = decision.replaces else {
-            let mut item = build_item(
-                &key,
-                [
-                    (REVISION, number(record.version)),
-                    (BODY, body),
-                    (FORMAT, number(RECORD_FORMAT)),
-                    (BY_TENANT.hash, text(record.key.tenant.as_str())),
-                    (BY_TENANT.range, text(time.sequence.with_id(record.key.run.as_str()))),
-                ],
-            );
+            let mut item = versioned_item(&key, record.version, body);
+            let by_tenant = [
+                (BY_TENANT.hash, text(record.key.tenant.as_str())),
+                (BY_TENANT.range, text(time.sequence.with_id(record.key.run.as_str()))),
+            ];
+            item.extend(by_tenant.map(|(name, value)| (name.to_owned(), value)));
             item.extend(
                 index_attributes(decision, time).into_iter().filter_map(IndexAttribute::into_attribute),
             );
@@ -141,12 +139,10 @@ where
             expected(number(version)),
             (":rev".to_owned(), number(record.version)),
             (":body".to_owned(), body),
-            (":fmt".to_owned(), number(RECORD_FORMAT)),
+            supported_format(),
         ]);
         let expression = update_expression(index_attributes(decision, time), &mut values);
-        // The record that was read has a format that this program supports. If a newer program has written it since, both
-        // conditions fail.
-        self.add_update(transaction, &key, &expression, Some("rev = :expected AND fmt <= :fmt"), values)
+        self.add_update(transaction, &key, &expression, Some(REPLACES_REVISION), values)
     }
 
     /// Makes `run` the holder of the concurrency key.
@@ -199,7 +195,7 @@ where
         for (receipt, replaces) in receipt_writes(changes) {
             let key = Key::receipt(&receipt.tenant, &receipt.key);
             let body = self.encode_body(&receipt.tenant, receipt, COMMITTING).await?;
-            let item = build_item(&key, [(REVISION, number(receipt.revision)), (BODY, body)]);
+            let item = versioned_item(&key, receipt.revision, body);
             let condition = replaces.map_or_else(Condition::is_new, Condition::revision);
             self.add_put(transaction, Guard::Version, item, condition)?;
         }
@@ -266,18 +262,22 @@ where
             (":body".to_owned(), self.encode_body(&approval.run.tenant, approval, COMMITTING).await?),
             (":open_sk".to_owned(), text(time.sequence.with_id(approval.id.as_str()))),
             (":rev".to_owned(), number(approval.revision)),
+            supported_format(),
         ]);
-        let expression = if approval.is_open() {
+        let mut expression =
+            "SET body = :body, rev = :rev, fmt = :fmt, open_sk = if_not_exists(open_sk, :open_sk)".to_owned();
+        if approval.is_open() {
             values.insert(":open_pk".to_owned(), text(approval.run.tenant.as_str()));
-            "SET body = :body, rev = :rev, open_sk = if_not_exists(open_sk, :open_sk), open_pk = :open_pk"
+            expression.push_str(", open_pk = :open_pk");
         } else {
-            "SET body = :body, rev = :rev, open_sk = if_not_exists(open_sk, :open_sk) REMOVE open_pk"
-        };
+            expression.push_str(" REMOVE open_pk");
+        }
         // The version of the run is not enough: while another transaction is being applied, a reader may see the
         // new run and the old approval request, because they are in different partitions.
-        let newer = Some("attribute_not_exists(rev) OR rev < :rev");
+        let newer =
+            Some("attribute_not_exists(rev) OR rev < :rev AND (attribute_not_exists(fmt) OR fmt <= :fmt)");
         let key = Key::approval(&approval.run.tenant, &approval.id);
-        self.add_update(transaction, &key, expression, newer, values)
+        self.add_update(transaction, &key, &expression, newer, values)
     }
 
     /// Adds a conditional put to the transaction.

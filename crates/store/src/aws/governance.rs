@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use domain::dispatch::RECORD_FORMAT;
 use domain::{Approval, ApprovalId, Card, Digest, Fleet, RunKey, RunRecord, Tenant, TenantId};
 
 use crate::blobs::Blobs;
@@ -11,9 +12,9 @@ use crate::governance::{ApprovalPage, Governance, PolicyFiles};
 use crate::ledger::Write;
 use crate::queue::Queue;
 
-use super::item::{BODY, Item, REVISION, number, text};
+use super::item::{BODY, FORMAT, Item, number, text};
 use super::key::Key;
-use super::{AwsStore, Condition, Consistency, build_item};
+use super::{AwsStore, Condition, Consistency, build_item, versioned_item};
 
 impl<Q, B> Governance for AwsStore<Q, B>
 where
@@ -123,7 +124,8 @@ where
     ) -> Result<Write, StoreError> {
         let doing = "write a card";
         let key = Key::card(tenant, id);
-        let item = build_item(&key, [(BODY, self.encode_body(tenant, &card, doing).await?)]);
+        let body = self.encode_body(tenant, &card, doing).await?;
+        let item = build_item(&key, [(BODY, body), (FORMAT, number(RECORD_FORMAT))]);
         let Some(replaces) = replaces else {
             return self.put(item, Condition::is_new(), doing).await;
         };
@@ -155,15 +157,14 @@ where
         doing: &'static str,
     ) -> Result<(Item, Condition), StoreError> {
         let body = self.encode_body(&tenant.tenant, tenant, doing).await?;
-        let item =
-            build_item(&Key::tenant(&tenant.tenant), [(REVISION, number(tenant.revision)), (BODY, body)]);
+        let item = versioned_item(&Key::tenant(&tenant.tenant), tenant.revision, body);
         Ok((item, tenant.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision)))
     }
 
     pub(super) fn fleet_item(fleet: &Fleet, doing: &'static str) -> Result<(Item, Condition), StoreError> {
         // Fleet settings are short, so they are always inline: a blob would need a tenant.
         let body = serde_json::to_string(fleet).map_err(|error| StoreError::broken(doing, error))?;
-        let item = build_item(&Key::fleet(), [(REVISION, number(fleet.revision)), (BODY, text(body))]);
+        let item = versioned_item(&Key::fleet(), fleet.revision, text(body));
         Ok((item, fleet.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision)))
     }
 }

@@ -7,6 +7,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::audit::AuditEntry;
+use domain::dispatch::RECORD_FORMAT;
 use domain::{
     AppliedWorkflow, Digest, InboxEntry, InboxStatus, Millis, RunKey, TenantId, Timestamp, WorkflowName,
 };
@@ -20,10 +21,10 @@ use crate::queue::Queue;
 use super::commit::{Guard, Transaction};
 use super::error::Class;
 use super::index::DueQuery;
-use super::item::{BODY, Item, ItemError, RECEIVED_AT, RUN, number, read_number, read_text, text};
+use super::item::{BODY, FORMAT, Item, ItemError, RECEIVED_AT, RUN, number, read_number, read_text, text};
 use super::key::{Key, RUN_PARTITION, index_partition};
 use super::table::DUE;
-use super::{AwsStore, Condition, TIME_TO_LIVE, build_item, expected};
+use super::{AwsStore, Condition, TIME_TO_LIVE, build_item, expected, supported_format};
 
 const ACCEPTING: &str = "store an inbox entry";
 const APPLYING: &str = "apply a workflow";
@@ -132,8 +133,8 @@ where
 
     async fn reschedule(&self, due: &DueSchedule, to: Option<Timestamp>) -> Result<Write, StoreError> {
         let DueSchedule { applied, at } = due;
-        let mut values =
-            Item::from([expected(number(at.0)), (":plan".to_owned(), text(applied.plan.to_string()))]);
+        let plan = (":plan".to_owned(), text(applied.plan.to_string()));
+        let mut values = Item::from([expected(number(at.0)), plan, supported_format()]);
         let expression = match to {
             Some(to) => {
                 values.insert(":to".to_owned(), number(to.0));
@@ -142,7 +143,8 @@ where
             None => "REMOVE due_pk, due_at",
         };
         let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
-        let condition = "due_at = :expected AND plan_hash = :plan";
+        let condition =
+            "due_at = :expected AND plan_hash = :plan AND (attribute_not_exists(fmt) OR fmt <= :fmt)";
         self.update(&key, expression, condition, values, "reschedule a workflow").await
     }
 
@@ -272,7 +274,8 @@ where
         let (tenant, name) = (&applied.tenant, applied.workflow.as_str());
         let body = self.encode_body(tenant, applied, APPLYING).await?;
         let mut transaction = Transaction::default();
-        let attributes = [(BODY, body.clone()), (PLAN_HASH, text(applied.plan.to_string()))];
+        let (plan, format) = (text(applied.plan.to_string()), number(RECORD_FORMAT));
+        let attributes = [(BODY, body.clone()), (PLAN_HASH, plan), (FORMAT, format)];
         let mut current = build_item(&Key::workflow(tenant, name), attributes);
         if let Some(due) = due {
             current.extend(due_attributes(SCHEDULES.to_owned(), due));

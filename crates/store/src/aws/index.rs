@@ -1,6 +1,7 @@
 //! Lists from the GSIs. An index returns candidates; the strongly consistent item decides.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use super::item::{EVIDENCE_PENDING, Item, ItemError, number, read_number, read_t
 use super::key::{
     EVIDENCE_PARTITION, Key, PAUSED_PARTITION, RUN_PARTITION, SK, index_partition, partition_count,
 };
+use super::outbox::READS_AFTER_MOVE;
 use super::sequence::TimeSortKey;
 use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, Index, OPEN};
 use super::{AwsStore, BATCH_MAX};
@@ -40,16 +42,17 @@ const EXCLUDED_PAGES_MAX: usize = 16;
 /// that the sweep has time for the rest.
 const SCAN_MAX: u32 = 2_000;
 
-/// How many entries that the index shows although they are no longer due are skipped: more than one sweeper wakes while
-/// an update of the index takes three seconds.
-const STALE_MAX: u32 = 8_000;
+/// How many entries of the other kind, and entries that the index shows although they are no longer due, a read goes past:
+/// more than a sweep moves and wakes while an update of the index takes three seconds, and more finished runs than become
+/// due meanwhile while no evidence can be stored.
+const SKIPPED_MAX: u32 = 16_000;
 
 /// How often one sweep reads that many entries to move finished runs out of the way.
 const MOVE_SCANS_MAX: u32 = 16;
 
-/// How many finished runs are moved at a time. They move to one partition of the index, which takes 1,000 writes per
-/// second, and the commits that end runs write to it too.
-const CONCURRENT_MOVES: usize = 8;
+/// How many finished runs are moved at a time: with 10 ms for each request, about as many as their partitions of the index
+/// take, and more than end in an outage of the evidence store.
+const CONCURRENT_MOVES: usize = 64;
 
 /// How long a flush moves finished runs before it sends messages: a third of its time in a sweep.
 const MOVE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -63,6 +66,11 @@ const CONCURRENT_REQUESTS: usize = 32;
 /// How many batches of items are read at a time.
 const CONCURRENT_BATCHES: usize = 4;
 
+/// How much more than its share of a list is read from each partition. Entries are spread by a hash, so a partition rarely
+/// has more than twice its share of a large list, and a small list is read from each partition in full.
+const SHARE_FACTOR: u32 = 2;
+const SHARE_MIN: u32 = 64;
+
 /// How far the move of finished runs came.
 enum Moved {
     All,
@@ -70,21 +78,48 @@ enum Moved {
     Failed(StoreError),
 }
 
+/// The first due entries of some partitions of the due index, longest overdue first.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct DueKeys {
+    pub(super) keys: Vec<Key>,
+    /// Whether the partitions may have more due entries.
+    more: bool,
+}
+
+impl DueKeys {
+    /// The first `limit` entries of the pages, which are the first `share` entries of their partitions.
+    fn merge(pages: Vec<Vec<Item>>, share: u32, limit: u32) -> Self {
+        let due_at = |item: &Item| read_number::<i64>(item, DUE.range);
+        // The entries behind a full page are unknown, so an entry that is due after that page may not be the next.
+        let full = pages.iter().filter(|page| page.len() >= to_usize(share));
+        let complete_until = full.filter_map(|page| due_at(page.last()?)).min();
+        let mut found: Vec<Item> = pages.into_iter().flatten().collect();
+        found.retain(|item| complete_until.is_none_or(|until| due_at(item) <= Some(until)));
+        found.sort_by_key(due_at);
+        let more = complete_until.is_some() || found.len() > to_usize(limit);
+        Self { keys: found.iter().filter_map(Key::of).take(to_usize(limit)).collect(), more }
+    }
+}
+
 /// The due runs of one kind.
 struct DueItems {
     items: Vec<Item>,
     /// Whether the index has more entries than were read.
     unread: bool,
-    /// How many of the entries that were read are due but of the other kind.
+    /// How many entries were read.
+    read: usize,
+    /// How many of them are due but of the other kind.
     other_kind: usize,
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the first {SCAN_MAX} entries of the due index are finished runs without evidence; the next sweep moves them, \
+    "the first {read} entries of the due index are finished runs without evidence; the next sweep moves them, \
      see event due_scan_exhausted"
 )]
-struct DueScanExhausted;
+struct DueScanExhausted {
+    read: usize,
+}
 
 /// A query of the due index.
 #[derive(Clone, Copy)]
@@ -234,17 +269,18 @@ where
             }
             !finished
         };
-        let DueItems { items, unread, other_kind } = self.due_run_items(query, unfinished).await?;
+        let DueItems { items, unread, read, other_kind } = self.due_run_items(query, unfinished).await?;
         // Entries of an index that is late are no reason for an alarm: the next read finds what is behind them.
         if unread && other_kind > 0 {
             tracing::error!(
                 event = "due_scan_exhausted",
                 found = items.len(),
-                read = SCAN_MAX,
+                read,
                 "due index scan limit reached; due runs may be delayed"
             );
-            if items.is_empty() {
-                return Err(StoreError::broken(query.doing, DueScanExhausted));
+            // A caller that excludes tenants has found runs of theirs, and must not lose those to an error.
+            if items.is_empty() && excluded.is_empty() {
+                return Err(StoreError::broken(query.doing, DueScanExhausted { read }));
             }
         }
         let due = |key: Key| key.run_key().map(Due::Run).or_else(|| key.entry_run().map(Due::Entry));
@@ -263,6 +299,8 @@ where
         if !self.finished_runs_seen.swap(false, Ordering::Relaxed) {
             return Ok(None);
         }
+        // The process that swept before may have moved some.
+        self.late_evidence.read_all(1);
         let moved = self.move_batches(now, doing).await;
         if !matches!(moved, Ok(Moved::All)) {
             self.finished_runs_seen.store(true, Ordering::Relaxed);
@@ -313,12 +351,16 @@ where
         let Some(run) = key.run_key() else { return Ok(Write::Superseded) };
         let values = [
             (":yes", AttributeValue::Bool(true)),
-            (":to", text(index_partition(EVIDENCE_PARTITION, &run))),
-            (":now", number(now.0)),
+            (":due_pk", text(index_partition(EVIDENCE_PARTITION, &run))),
+            (":due_at", number(now.0)),
         ];
         let values = values.map(|(name, value)| (name.to_owned(), value)).into();
-        let expression = "SET due_pk = :to, due_at = :now";
-        self.update(&key, expression, "evidence_pending = :yes", values, doing).await
+        let expression = "SET due_pk = :due_pk, due_at = :due_at";
+        let moved = self.update(&key, expression, "evidence_pending = :yes", values, doing).await;
+        if !matches!(moved, Ok(Write::Superseded)) {
+            self.late_evidence.read_all(READS_AFTER_MOVE);
+        }
+        moved
     }
 
     /// The due items of the unfinished partitions that pass `filter`, longest overdue first. Many runs that do not
@@ -329,38 +371,48 @@ where
         filter: impl Fn(&Item) -> bool,
     ) -> Result<DueItems, StoreError> {
         let (mut items, mut seen) = (Vec::new(), HashSet::new());
-        let (mut scan, mut other_kind, mut stale) = (query.limit.min(SCAN_MAX), 0, 0);
+        let (mut scan, mut other_kind) = (query.limit.min(SCAN_MAX), 0);
         loop {
-            let mut keys = self.due_items(RUN_PARTITION, DueQuery { limit: scan, ..query }).await?;
-            let more = keys.len() >= to_usize(scan);
+            let partitions = 0..partition_count(RUN_PARTITION);
+            let first = self.due_keys(RUN_PARTITION, partitions, DueQuery { limit: scan, ..query }).await?;
+            let DueKeys { mut keys, more } = first;
             keys.retain(|key| seen.insert(key.clone()));
-            stale += keys.len();
             let batches: Vec<Vec<Key>> = keys.chunks(BATCH_MAX).map(<[Key]>::to_vec).collect();
-            let batches = batches.into_iter().map(|batch| async move { self.still_due(&batch, query).await });
+            let batches = batches
+                .into_iter()
+                .map(|batch| async move { self.still_due(RUN_PARTITION, &batch, query).await });
             let mut batches = stream::iter(batches).buffered(CONCURRENT_BATCHES);
             while let Some(batch) = batches.next().await {
                 let (due, found) = (batch?, items.len());
-                stale -= due.len();
                 other_kind += due.len();
                 items.extend(due.into_iter().filter(&filter));
                 other_kind -= items.len() - found;
                 if items.len() >= to_usize(query.limit) {
                     items.truncate(to_usize(query.limit));
-                    return Ok(DueItems { items, unread: false, other_kind });
+                    return Ok(DueItems { items, unread: false, read: seen.len(), other_kind });
                 }
             }
-            let scan_max = SCAN_MAX + u32::try_from(stale).unwrap_or(STALE_MAX).min(STALE_MAX);
+            let skipped = u32::try_from(seen.len() - items.len()).unwrap_or(SKIPPED_MAX);
+            let scan_max = SCAN_MAX + skipped.min(SKIPPED_MAX);
             if !more || scan >= scan_max {
-                return Ok(DueItems { items, unread: more, other_kind });
+                return Ok(DueItems { items, unread: more, read: seen.len(), other_kind });
             }
             scan = scan.saturating_mul(SCAN_GROWTH).min(scan_max);
         }
     }
 
-    /// The items that are still due, in the same order. The index may be late.
-    pub(super) async fn still_due(&self, keys: &[Key], query: DueQuery<'_>) -> Result<Vec<Item>, StoreError> {
+    /// The items that are still due in a partition of this `kind`, in the same order. The index may be late.
+    pub(super) async fn still_due(
+        &self,
+        kind: &str,
+        keys: &[Key],
+        query: DueQuery<'_>,
+    ) -> Result<Vec<Item>, StoreError> {
         let found = self.get_all(keys, query.doing).await?;
-        let due = |item: &Item| read_number::<i64>(item, DUE.range).is_some_and(|at| at <= query.now.0);
+        let is_kind =
+            |item: &Item| read_text(item, DUE.hash).and_then(|pk| pk.split('#').next()) == Some(kind);
+        let is_due = |item: &Item| read_number::<i64>(item, DUE.range).is_some_and(|at| at <= query.now.0);
+        let due = |item: &Item| is_kind(item) && is_due(item);
         let due = found.into_iter().filter(due);
         let mut due: HashMap<Key, Item> = due.filter_map(|item| Some((Key::of(&item)?, item))).collect();
         Ok(keys.iter().filter_map(|key| due.remove(key)).collect())
@@ -410,14 +462,20 @@ where
         }
     }
 
-    /// The keys of due entries of this `kind`, longest overdue first.
-    pub(super) async fn due_items(&self, kind: &str, query: DueQuery<'_>) -> Result<Vec<Key>, StoreError> {
-        let mut found = run_concurrently(
-            (0..partition_count(kind)).map(|number| self.due_in_partition(format!("{kind}#{number}"), query)),
-        )
-        .await?;
-        found.sort_by_key(|item| read_number::<i64>(item, DUE.range));
-        Ok(found.iter().filter_map(Key::of).take(to_usize(query.limit)).collect())
+    /// The first due entries in these partitions of a `kind`.
+    pub(super) async fn due_keys(
+        &self,
+        kind: &str,
+        partitions: Range<u8>,
+        query: DueQuery<'_>,
+    ) -> Result<DueKeys, StoreError> {
+        let share = share_of(query.limit, partitions.len());
+        let pages = partitions.map(|number| {
+            self.due_in_partition(format!("{kind}#{number}"), DueQuery { limit: share, ..query })
+        });
+        let pages = stream::iter(pages).buffer_unordered(CONCURRENT_REQUESTS);
+        let pages: Vec<Vec<Item>> = pages.try_collect().await?;
+        Ok(DueKeys::merge(pages, share, query.limit))
     }
 
     /// The due entries of one partition of the index, longest overdue first.
@@ -563,6 +621,12 @@ where
     stream::iter(queries).buffer_unordered(CONCURRENT_REQUESTS).try_concat().await
 }
 
+/// How many entries of a list of `limit` are read from each of its partitions.
+fn share_of(limit: u32, partitions: usize) -> u32 {
+    let partitions = u32::try_from(partitions).unwrap_or(u32::MAX).max(1);
+    limit.min(limit / partitions * SHARE_FACTOR + SHARE_MIN)
+}
+
 fn to_usize(limit: u32) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
@@ -570,4 +634,41 @@ fn to_usize(limit: u32) -> usize {
 /// The error for a missing attribute.
 pub(super) fn missing_attribute(name: &'static str, doing: &'static str) -> StoreError {
     StoreError::broken(doing, ItemError::Missing(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page of entries that are due at these times.
+    fn page(partition: &str, times: impl IntoIterator<Item = i64>) -> Vec<Item> {
+        let entry = |at: i64| {
+            let mut item = Key { pk: format!("acme#run#{partition}-{at}"), sk: "run".to_owned() }.item();
+            item.insert(DUE.range.to_owned(), number(at));
+            item
+        };
+        times.into_iter().map(entry).collect()
+    }
+
+    fn merged(pages: Vec<Vec<Item>>, share: u32, limit: u32) -> (Vec<String>, bool) {
+        let DueKeys { keys, more } = DueKeys::merge(pages, share, limit);
+        (keys.into_iter().map(|key| key.pk.trim_start_matches("acme#run#").to_owned()).collect(), more)
+    }
+
+    #[test]
+    fn entries_behind_a_full_page_are_not_passed_over() {
+        let pages = || vec![page("a", [1, 4, 5]), page("b", [2, 9])];
+        assert_eq!(merged(pages(), 3, 9), (["a-1", "b-2", "a-4", "a-5"].map(str::to_owned).into(), true));
+        let all = ["a-1", "b-2", "a-4", "a-5", "b-9"].map(str::to_owned);
+        assert_eq!(merged(pages(), 4, 9), (all.to_vec(), false));
+        assert_eq!(merged(pages(), 4, 2), (all[..2].to_vec(), true));
+    }
+
+    #[test]
+    fn large_lists_read_a_share_of_each_partition() {
+        assert_eq!([1, 64, 200].map(|limit| share_of(limit, 24)), [1, 64, 80]);
+        assert_eq!([200, 2_000].map(|limit| share_of(limit, 1)), [200, 2_000]);
+        let largest = SCAN_MAX + SKIPPED_MAX;
+        assert!(share_of(largest, 24) * 24 < largest * 3, "a read must fit into the memory of a function");
+    }
 }

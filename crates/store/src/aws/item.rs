@@ -65,8 +65,8 @@ pub(super) const WOKEN_AT: &str = "woken_at";
 /// When an inbox entry with this dedupe key was received.
 pub(super) const RECEIVED_AT: &str = "received_at";
 
-/// The format of the record in a run's item. A program that does not support it neither reads nor writes the record. The
-/// name is short, because it is in every run.
+/// The format of the body of an item that is replaced in place. A program that does not support it neither reads nor
+/// writes the item. The name is short, because it is in every run.
 pub(super) const FORMAT: &str = "fmt";
 
 /// The location of the evidence of a run.

@@ -32,17 +32,27 @@ pub(super) const STEP: &str = "step#";
 /// The prefix of the partitions of the due index that hold unfinished runs, pending inbox entries, and finished runs
 /// until they have evidence or the sweep moves them.
 pub(super) const RUN_PARTITION: &str = "run";
-/// The prefix of the partition of the due index that holds finished runs whose evidence is late.
+/// The prefix of the partitions of the due index that hold finished runs whose evidence is late.
 pub(super) const EVIDENCE_PARTITION: &str = "evidence";
 /// The prefix of the partition of the due index that holds outbox messages.
 pub(super) const OUTBOX_PARTITION: &str = "outbox";
-/// The prefix of the partition of the index of open approval requests that holds paused runs.
+/// The prefix of the partitions of the index of open approval requests that hold paused runs.
 pub(super) const PAUSED_PARTITION: &str = "paused";
 
 /// The number of partitions for unfinished runs of all tenants. One partition takes a thousand writes a second, and
 /// every run writes two entries. Every sweep reads all partitions, so more of them would cost more in an idle
-/// installation. Entries that few runs have are in one partition for each kind.
+/// installation. Outbox messages are rare and share one partition.
 pub(super) const DUE_PARTITIONS: u8 = 24;
+
+/// The number of partitions for finished runs whose evidence is late. While no evidence can be stored, each run that ends
+/// takes about four writes of such an entry: its move, a request for its evidence (which deletes an entry and writes
+/// another), and its removal. One partition is then full at 250 ended runs a second.
+pub(super) const EVIDENCE_PARTITIONS: u8 = 4;
+
+/// The number of partitions for paused runs of all tenants. An outage may pause the runs of all tenants at once, and a
+/// pause and its resume are one write each: one partition is full at 500 runs a second, and delays every commit that
+/// pauses a run. Only the list of tenants reads these partitions, so they cost nothing in an idle installation.
+pub(super) const PAUSED_PARTITIONS: u8 = 8;
 
 /// The primary key of an item.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -241,7 +251,12 @@ pub(super) fn index_partition(prefix: &str, run: &RunKey) -> String {
 
 /// The number of partitions with this prefix.
 pub(super) fn partition_count(prefix: &str) -> u8 {
-    if prefix == RUN_PARTITION { DUE_PARTITIONS } else { 1 }
+    match prefix {
+        RUN_PARTITION => DUE_PARTITIONS,
+        EVIDENCE_PARTITION => EVIDENCE_PARTITIONS,
+        PAUSED_PARTITION => PAUSED_PARTITIONS,
+        _ => 1,
+    }
 }
 
 #[cfg(test)]

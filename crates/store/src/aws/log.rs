@@ -29,9 +29,9 @@ use crate::queue::Queue;
 
 use super::error::AwsError;
 use super::index::missing_attribute;
-use super::item::{self, BODY, Item, REVISION, number};
+use super::item::{self, BODY, Item};
 use super::key::{Key, PK};
-use super::{AwsStore, BATCH_ATTEMPTS_MAX, Condition, batch_retry_delay, build_item};
+use super::{AwsStore, BATCH_ATTEMPTS_MAX, Condition, batch_retry_delay, build_item, versioned_item};
 
 const APPENDING: &str = "append to the transparency log";
 
@@ -212,7 +212,7 @@ where
     async fn replace_head(&self, tenant: &TenantId, head: &LogHead) -> Result<Write, StoreError> {
         let size = head.before.size() + u64::try_from(head.batch.len()).unwrap_or(u64::MAX);
         let body = self.encode_body(tenant, head, APPENDING).await?;
-        let item = build_item(&Key::log_head(tenant), [(REVISION, number(size)), (BODY, body)]);
+        let item = versioned_item(&Key::log_head(tenant), size, body);
         let replaces = match head.before.size() {
             0 => Condition::is_new(),
             before => Condition::revision(before),

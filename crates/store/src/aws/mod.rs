@@ -40,6 +40,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use domain::dispatch::RECORD_FORMAT;
 use domain::inbox::DUPLICATE_WITHIN;
 use domain::{RunId, TenantId, Timestamp};
 use serde::Serialize;
@@ -53,9 +54,10 @@ use crate::ledger::Write;
 use crate::queue::Queue;
 
 use error::{AwsError, Class};
-use item::Item;
+use item::{BODY, FORMAT, Item, REVISION};
 use key::Key;
 use log::LogWriters;
+use outbox::LateEvidence;
 use sequence::Sequences;
 
 pub use connect::{AwsSettings, configure, dynamodb, open, open_local, retries, s3, sqs, timeouts};
@@ -78,6 +80,12 @@ const IS_NEW: &str = "attribute_not_exists(pk)";
 /// The condition for an item that must exist.
 const EXISTS: &str = "attribute_exists(pk)";
 
+/// The condition for replacing an item with this revision. No newer program may have written it in a format that this one
+/// does not support.
+const REPLACES_REVISION: &str = "rev = :expected AND (attribute_not_exists(fmt) OR fmt <= :fmt)";
+/// The same for an item without a revision.
+const REPLACES_BODY: &str = "body = :expected AND (attribute_not_exists(fmt) OR fmt <= :fmt)";
+
 /// The store on AWS: a DynamoDB table, a queue and a blob store.
 #[derive(Clone)]
 pub struct AwsStore<Q, B> {
@@ -90,6 +98,7 @@ pub struct AwsStore<Q, B> {
     log_writers: Arc<LogWriters>,
     /// Whether the due index may have finished runs among the unfinished ones.
     finished_runs_seen: Arc<AtomicBool>,
+    late_evidence: Arc<LateEvidence>,
     /// A random number of this process, for jitter and for client request tokens.
     salt: u64,
 }
@@ -125,6 +134,7 @@ where
             sequences: Arc::default(),
             log_writers: Arc::default(),
             finished_runs_seen: Arc::new(AtomicBool::new(true)),
+            late_evidence: Arc::default(),
             salt: RandomState::new().hash_one(()),
         }
     }
@@ -259,7 +269,7 @@ where
 
     /// Writes `item` if `condition` holds for the stored item.
     async fn put(&self, item: Item, condition: Condition, doing: &'static str) -> Result<Write, StoreError> {
-        let item = item::compress(item, item::BODY, 0);
+        let item = item::compress(item, BODY, 0);
         item::check_size(&item, doing)?;
         let put = self.client.put_item().table_name(&*self.table).set_item(Some(item));
         let put = put.set_expression_attribute_names(attribute_names(&[condition.expression]));
@@ -334,9 +344,10 @@ impl Condition {
         }
     }
 
-    /// The stored item has this revision.
+    /// The stored item has this revision, and a format that this program supports.
     fn revision(revision: impl Display + Copy) -> Self {
-        Self { expression: "rev = :expected", values: Some(Item::from([expected(item::number(revision))])) }
+        let values = [expected(item::number(revision)), supported_format()];
+        Self { expression: REPLACES_REVISION, values: Some(Item::from(values)) }
     }
 
     /// The stored item belongs to this run.
@@ -344,15 +355,29 @@ impl Condition {
         Self { expression: "run = :expected", values: Some(Item::from([expected(item::text(run.as_str()))])) }
     }
 
-    /// The stored item has this body.
+    /// The stored item has this body, in a format that this program supports.
     fn body(body: AttributeValue) -> Self {
-        Self { expression: "body = :expected", values: Some(Item::from([expected(body)])) }
+        let values = [expected(body), supported_format()];
+        Self { expression: REPLACES_BODY, values: Some(Item::from(values)) }
     }
 }
 
 /// The `:expected` value of a condition.
 fn expected(value: AttributeValue) -> (String, AttributeValue) {
     (":expected".to_owned(), value)
+}
+
+/// The `:fmt` value of an item or a condition.
+fn supported_format() -> (String, AttributeValue) {
+    (":fmt".to_owned(), item::number(RECORD_FORMAT))
+}
+
+/// An item whose body is replaced by later writes, with its revision and the format of the body. A program that does not
+/// support the format does not read the item, and the conditions above keep it from replacing one that it read before:
+/// it would drop the fields that it does not know. Worker records have no format: only their own worker replaces them.
+fn versioned_item(key: &Key, revision: impl Display + Copy, body: AttributeValue) -> Item {
+    let revision = (REVISION, item::number(revision));
+    build_item(key, [revision, (BODY, body), (FORMAT, item::number(RECORD_FORMAT))])
 }
 
 /// The item with this key and these attributes.

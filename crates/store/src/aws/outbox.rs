@@ -7,6 +7,9 @@
 //! item, which is sent after the commit and then deleted. The sweep sends items that a dead process left in the
 //! outbox.
 
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::{Decision, Job, Millis, Outgoing, QueueName, RunRecord, Timestamp, TraceContext};
 use futures_util::stream::{self, StreamExt as _};
@@ -21,7 +24,9 @@ use super::commit::{CommitTime, Guard, Transaction};
 use super::error::AwsError;
 use super::index::DueQuery;
 use super::item::{Item, JOB, QUEUE, TRACE, number, read_text, text};
-use super::key::{EVIDENCE_PARTITION, Key, OUTBOX_PARTITION, index_partition};
+use super::key::{
+    EVIDENCE_PARTITION, EVIDENCE_PARTITIONS, Key, OUTBOX_PARTITION, index_partition, partition_count,
+};
 use super::table::DUE;
 use super::{AwsStore, Condition, build_item};
 
@@ -36,6 +41,10 @@ const EARLY_DELAY: Millis = Millis(250);
 /// these bounds. The cause may last for days, and each dead-letter message needs an operator.
 const EVIDENCE_RETRY_MIN: Millis = Millis::mins(15);
 const EVIDENCE_RETRY_MAX: Millis = Millis::hours(24);
+
+/// How many flushes read all runs without evidence after one was moved to them: the flush that moves it, and the next, in
+/// case the index is late.
+pub(super) const READS_AFTER_MOVE: u8 = 2;
 
 /// How many messages a flush sends at a time.
 const CONCURRENT_SENDS: usize = 16;
@@ -121,9 +130,8 @@ where
         // All lists are read before anything is sent, so a failed read has no effect.
         let not_moved = self.move_finished(now, FLUSHING).await?;
         let due = DueQuery::all_tenants(now, limit, FLUSHING);
-        let entries = self.due_items(OUTBOX_PARTITION, due).await?;
-        let without_evidence = self.due_items(EVIDENCE_PARTITION, due).await?;
-        let without_evidence = self.still_due(&without_evidence, due).await?;
+        let entries = self.due_keys(OUTBOX_PARTITION, 0..partition_count(OUTBOX_PARTITION), due).await?.keys;
+        let without_evidence = self.runs_without_evidence(due).await?;
         let failures: &Mutex<FlushFailures> = &Mutex::default();
         // Finished runs that cannot be moved must not keep messages from being sent.
         not_moved.into_iter().for_each(|error| failures.lock().keep(error));
@@ -132,6 +140,16 @@ where
         let requests = requests.map(|item| async move { self.request_evidence(&item, now, failures).await });
         let sent = count_sent(entries, failures).await + count_sent(requests, failures).await;
         failures.lock().first_error.take().map_or(Ok(sent), Err)
+    }
+
+    /// The finished runs whose evidence is to be requested now.
+    async fn runs_without_evidence(&self, due: DueQuery<'_>) -> Result<Vec<Item>, StoreError> {
+        let partitions = self.late_evidence.next_partitions();
+        let found = self.due_keys(EVIDENCE_PARTITION, partitions, due).await;
+        if found.as_ref().map_or(true, |found| !found.keys.is_empty()) {
+            self.late_evidence.read_all(1);
+        }
+        self.still_due(EVIDENCE_PARTITION, &found?.keys, due).await
     }
 
     /// Sends an outbox message. Returns whether it did.
@@ -208,6 +226,32 @@ where
     }
 }
 
+/// Which partitions of runs without evidence a flush reads: all of them while there are such runs, and otherwise one, in
+/// turns. Each query of a partition is billed, also in an idle installation, and a run waits for minutes between two
+/// requests for its evidence. The first flush of a process reads all.
+#[derive(Debug, Default)]
+pub(super) struct LateEvidence {
+    /// How many flushes read all partitions before they take turns again.
+    reads_of_all: AtomicU8,
+    turn: AtomicU8,
+}
+
+impl LateEvidence {
+    /// At least the next `flushes` read all partitions.
+    pub(super) fn read_all(&self, flushes: u8) {
+        self.reads_of_all.fetch_max(flushes, Ordering::Relaxed);
+    }
+
+    fn next_partitions(&self) -> Range<u8> {
+        let decrement = |left: u8| left.checked_sub(1);
+        if self.reads_of_all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_ok() {
+            return 0..EVIDENCE_PARTITIONS;
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % EVIDENCE_PARTITIONS;
+        turn..turn + 1
+    }
+}
+
 /// What failed during a flush. Messages of other queues are still sent, and a failed queue is not tried again: a queue
 /// that hangs must not block the rest of the sweep.
 #[derive(Default)]
@@ -269,4 +313,19 @@ fn decode(key: &Key, item: &Item) -> Option<Outgoing> {
     let job: Job = read_text(item, JOB)?.parse().ok()?;
     let queue: QueueName = read_text(item, QUEUE)?.parse().ok()?;
     Some(Outgoing { run: key.run_key()?, queue, job, delay: Millis(0) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_without_late_evidence_are_read_in_turns() {
+        let late = LateEvidence::default();
+        let next = |reads: usize| (0..reads).map(|_| late.next_partitions()).collect::<Vec<_>>();
+        assert_eq!(next(5), [0..1, 1..2, 2..3, 3..4, 0..1]);
+        late.read_all(READS_AFTER_MOVE);
+        late.read_all(1);
+        assert_eq!(next(3), [0..4, 0..4, 1..2]);
+    }
 }

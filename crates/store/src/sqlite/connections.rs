@@ -1,7 +1,8 @@
 //! Database connections: one writer thread with group commit, and a pool of readers.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +39,13 @@ const CHECKPOINT_PAGES: u32 = 4_000;
 
 /// The number of pages with which SQLite copies the whole file.
 const ALL_PAGES: i32 = -1;
+
+/// The permission bits of the group and of other users.
+const OTHERS: u32 = 0o077;
+
+/// What SQLite appends to the name of a database for its write-ahead log and the index of that log. Both hold data of
+/// the store.
+const SIDE_FILES: [&str; 2] = ["-wal", "-shm"];
 
 /// Counters of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -139,6 +147,8 @@ impl Connections {
         let opening = "open the store file";
         let mut db = connect(path).map_err(|error| StoreError::broken(opening, error))?;
         schema::create(&mut db.conn).map_err(|error| StoreError::broken(opening, error))?;
+        // Only now, because the schema shows that the file is a store and not a file of another program.
+        make_private(path).map_err(|error| StoreError::broken(opening, error))?;
         let counters = Arc::new(Counters::default());
         let (writer, jobs) = channel();
         let thread_counters = Arc::clone(&counters);
@@ -226,10 +236,59 @@ impl Connections {
     }
 }
 
-/// Creates the file so that only its owner can read it; SQLite gives the files next to it the same mode. An existing file
-/// keeps its mode. SQLite reports every other error when it opens the file.
+/// Creates the file so that only its owner can read it; SQLite gives the files next to it the same mode. SQLite reports
+/// every other error when it opens the file.
 fn create_private(path: &Path) {
     let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+}
+
+/// A store file that other users can read.
+#[derive(Debug, thiserror::Error)]
+#[error("other users can read {path}, and its mode cannot be changed; as its owner, run: chmod 600 '{path}'")]
+struct NotPrivate {
+    path: String,
+    #[source]
+    source: io::Error,
+}
+
+/// Removes the access of other users to an existing store. An earlier version of the program, a copy or an administrator
+/// may have left a mode such as 0644.
+fn make_private(path: &Path) -> Result<(), NotPrivate> {
+    // SQLite keeps the other files next to the file that a symbolic link points to.
+    let path = path.canonicalize().unwrap_or_else(|_| path.into());
+    let side_files = SIDE_FILES.into_iter().map(|suffix| {
+        let mut name = path.clone().into_os_string();
+        name.push(suffix);
+        PathBuf::from(name)
+    });
+    for file in [path.clone()].into_iter().chain(side_files) {
+        let made_private = remove_others(&file);
+        if made_private.map_err(|source| NotPrivate { path: file.display().to_string(), source })? {
+            tracing::warn!(
+                event = "store_made_private",
+                store = %file.display(),
+                "store file was accessible to other users; its mode was changed"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Whether the mode of the file had to be changed. A missing file has nothing to read.
+fn remove_others(file: &Path) -> io::Result<bool> {
+    let changed = fs::metadata(file).and_then(|found| {
+        let mode = found.permissions().mode();
+        let is_open = found.is_file() && mode & OTHERS != 0;
+        if is_open {
+            fs::set_permissions(file, Permissions::from_mode(mode & !OTHERS))?;
+        }
+        Ok(is_open)
+    });
+    match changed {
+        // The last connection of another process removes the write-ahead log.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        changed => changed,
+    }
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Db> {
@@ -320,6 +379,52 @@ mod tests {
     use super::*;
 
     const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn opening_makes_an_existing_store_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.db");
+        let beside = SIDE_FILES.map(|suffix| dir.path().join(format!("ledger.db{suffix}")));
+        // The connection keeps the write-ahead log.
+        let _open = connect(&path).unwrap();
+        Connections::file(&path).unwrap();
+        for file in beside.iter().chain([&path]) {
+            fs::set_permissions(file, Permissions::from_mode(0o644)).unwrap();
+        }
+        let (log, _guard) = testkit::CapturedLog::capture(tracing::Level::WARN);
+
+        Connections::file(&path).unwrap();
+
+        for file in beside.iter().chain([&path]) {
+            assert_eq!(mode(file), 0o600, "{}", file.display());
+        }
+        let events = || log.fields().into_iter().filter(|line| line["event"] == "store_made_private").count();
+        assert_eq!(events(), 3, "{}", log.text());
+        Connections::file(&path).unwrap();
+        assert_eq!(events(), 3, "a private store is left unchanged: {}", log.text());
+    }
+
+    #[test]
+    fn file_of_another_program_keeps_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notes.txt");
+        fs::write(&path, "not a database, and longer than the header of one ".repeat(10)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        assert!(Connections::file(&path).is_err());
+        assert_eq!(mode(&path), 0o644);
+    }
+
+    /// The kernel lets no user change the mode of this file.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn store_that_stays_readable_is_refused() {
+        let error = make_private(Path::new("/proc/self/status")).unwrap_err().to_string();
+        assert!(error.contains("chmod 600 '/proc/") && error.contains("other users can read"), "{error}");
+    }
 
     fn no_op_write(reply: oneshot::Sender<Result<(), StoreError>>) -> Box<dyn WriteJob> {
         Box::new(Task { doing: "wait", write: |_: &Db| Ok(()), result: None, reply })

@@ -24,6 +24,11 @@ use crate::queue::{DeadLetter, Delivery, Handle};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
 
+/// How long a message that asks for evidence stays a dead letter: as long as its run had ended before, within these
+/// bounds. The AWS store waits as long between two requests.
+const EVIDENCE_RETRY_MIN: Millis = Millis::mins(15);
+const EVIDENCE_RETRY_MAX: Millis = Millis::hours(24);
+
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) deliveries: Vec<Delivery>,
@@ -562,6 +567,38 @@ impl Db {
                 })
             },
         )
+    }
+
+    /// The dead letters that ask for evidence and are old enough to be tried again.
+    pub(super) fn evidence_to_retry(&self, now: Timestamp, limit: u32) -> Sql<Vec<i64>> {
+        self.all(
+            "SELECT d.id FROM dead_letters d LEFT JOIN runs r ON r.tenant = d.tenant AND r.run = d.run \
+             WHERE d.job = ?1 AND ?2 - d.moved_at >= \
+             min(max(d.moved_at - coalesce(json_extract(r.body, '$.completed_at'), 0), ?3), ?4) \
+             ORDER BY d.id LIMIT ?5",
+            params![
+                Job::BuildEvidence.to_string(),
+                now.0,
+                to_i64(EVIDENCE_RETRY_MIN.0),
+                to_i64(EVIDENCE_RETRY_MAX.0),
+                limit
+            ],
+            |row| row.get(0),
+        )
+    }
+
+    /// Moves them back to their queue. Nothing else would request the evidence of their runs again.
+    pub(super) fn retry_evidence(&self, now: Timestamp, limit: u32) -> Sql<u32> {
+        let found = self.evidence_to_retry(now, limit)?;
+        for id in &found {
+            self.run(
+                "INSERT INTO messages (queue, visible_at, tenant, run, job, trace) \
+                 SELECT queue, ?2, tenant, run, job, trace FROM dead_letters WHERE id = ?1",
+                params![id, now.0],
+            )?;
+            self.run("DELETE FROM dead_letters WHERE id = ?1", [id])?;
+        }
+        Ok(u32::try_from(found.len()).unwrap_or(u32::MAX))
     }
 
     /// An unreadable message stays where it is.

@@ -307,9 +307,21 @@ impl Ledger for SqliteStore {
         self.connections.read("list tenants", |db| db.tenants(after, limit)).await
     }
 
-    async fn flush(&self, _now: Timestamp, _limit: u32) -> Result<u32, StoreError> {
-        // A commit stores its messages in the same transaction.
-        Ok(0)
+    async fn flush(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        // A commit stores its messages in the same transaction, so only a dead letter can be missing. That of a job which
+        // advances a run is replaced when the run is due; an ended run is not due.
+        if self
+            .connections
+            .read("find evidence to request", |db| db.evidence_to_retry(now, 1))
+            .await?
+            .is_empty()
+        {
+            return Ok(0);
+        }
+        let sent =
+            self.connections.write("request evidence", move |db| db.retry_evidence(now, limit)).await?;
+        self.wakeup.notify();
+        Ok(sent)
     }
 }
 

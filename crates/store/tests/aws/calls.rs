@@ -231,7 +231,7 @@ const CARD: Setup = |table| {
 };
 
 /// The approval request of the run.
-fn approval() -> Approval {
+pub(crate) fn approval() -> Approval {
     decision(Until::ApprovalRequested).approvals.swap_remove(0)
 }
 
@@ -243,7 +243,7 @@ fn policy() -> PolicyFiles {
     PolicyFiles::from([("main.rego".to_owned(), "package countersign".to_owned())])
 }
 
-fn card(shown: u32) -> Card {
+pub(crate) fn card(shown: u32) -> Card {
     let page = PagerStatus::NotPaged;
     Card { message: "C1/1".to_owned(), revision: shown, reminders: 0, escalated: false, page }
 }
@@ -317,7 +317,7 @@ fn audit_log() -> Vec<Call<Table>> {
     ]
 }
 
-fn audit_entry() -> AuditEntry {
+pub(crate) fn audit_entry() -> AuditEntry {
     let change = AdminChange::DispatchStarted;
     AuditEntry { tenant: Some(tenant()), at: NOON, by: initiator(), change }
 }
@@ -340,7 +340,7 @@ fn worker_record() -> WorkerRecord {
     WorkerRecord::new("worker-1".parse().unwrap(), WorkerReport::Working { in_flight: 2 }, NOON)
 }
 
-fn api_key() -> ApiKey {
+pub(crate) fn api_key() -> ApiKey {
     ApiKey {
         tenant: tenant(),
         id: "00ff".parse().unwrap(),
@@ -469,7 +469,7 @@ fn with_dedupe_key(key: &str) -> InboxEntry {
     InboxEntry { proof, dedupe_key, ..entry(key) }
 }
 
-fn applied() -> AppliedWorkflow {
+pub(crate) fn applied() -> AppliedWorkflow {
     AppliedWorkflow {
         tenant: tenant(),
         workflow: "triage".parse().unwrap(),

@@ -7,6 +7,7 @@ mod classification;
 mod env;
 #[path = "../faults/mod.rs"]
 mod faults;
+mod formats;
 mod large;
 mod logs;
 mod outbox;
@@ -41,7 +42,7 @@ fn main() {
         sites::every_row_is_exercised();
         Ok(())
     });
-    let threats = threats::cases().into_iter().map(|(name, case)| {
+    let threats = threats::cases().into_iter().chain(formats::cases()).map(|(name, case)| {
         in_virtual_time(
             name.to_owned(),
             move |endpoint| async move { case(Table::open(&endpoint).await).await },

@@ -1,5 +1,6 @@
 //! The outbox: messages survive the process that committed them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,17 +11,18 @@ use countersign_store::{
     Archive as _, Clock as _, Delivery, Due, Inbox as _, Ledger, Queue, SqliteStore, StoreError, SystemClock,
     Write,
 };
-use domain::command::Cancel;
+use domain::command::{Cancel, Pause};
 use domain::{
     AppliedWorkflow, BlobRef, Cause, Digest, Evidence, Initiator, Job, Millis, Outgoing, QueueName, RunKey,
     RunRecord, Timestamp, TraceContext,
 };
+use testkit::ledger::LedgerRun;
 use tracing::instrument::WithSubscriber as _;
 
 use crate::EnvCase;
 use crate::env::TestEnv;
 use crate::logs::Logs;
-use crate::run::{decide, start_run, tenant};
+use crate::run::{decide, plan, start_run, tenant};
 
 pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
     vec![
@@ -41,6 +43,13 @@ pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
         }),
         ("runs_without_evidence_do_not_hide_due_runs", |env| {
             Box::pin(runs_without_evidence_do_not_hide_due_runs(env))
+        }),
+        ("exhausted_scan_alarms_and_returns_what_it_found", |env| {
+            Box::pin(exhausted_scan_alarms_and_returns_what_it_found(env))
+        }),
+        ("moved_runs_are_spread_over_partitions", |env| Box::pin(moved_runs_are_spread_over_partitions(env))),
+        ("paused_runs_are_spread_over_partitions", |env| {
+            Box::pin(paused_runs_are_spread_over_partitions(env))
         }),
         ("undecodable_items_do_not_block_the_flush", |env| {
             Box::pin(undecodable_items_do_not_block_the_flush(env))
@@ -72,8 +81,8 @@ async fn unsent_outbox_message_is_sent_once_by_the_sweep(env: TestEnv) {
     down.store(false, Ordering::Relaxed);
     assert_eq!(store.flush_outbox(Timestamp(0), 10).await.unwrap(), 0);
 
-    assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 1);
-    assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
+    assert_eq!(flush_all(&store, FAR_AHEAD).await, 1);
+    assert_eq!(flush_all(&store, FAR_AHEAD).await, 0);
 
     let received = received(&store).await;
     let requests: Vec<_> = received.iter().filter(|delivery| delivery.job == Job::BuildEvidence).collect();
@@ -103,7 +112,7 @@ async fn missing_evidence_is_requested_with_growing_delays(env: TestEnv) {
     // Every request fails. The delays grow up to a day.
     for (hours, sent) in [(1, 1), (1, 0), (3, 1), (5, 0), (7, 1), (100, 1), (123, 0), (125, 1)] {
         let now = ended + Millis::hours(hours);
-        assert_eq!(store.flush_outbox(now, 10).await.unwrap(), sent, "after {hours} hours");
+        assert_eq!(flush_all(&store, now).await, sent, "after {hours} hours");
     }
     assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [], "nothing to advance");
 
@@ -144,7 +153,7 @@ async fn due_runs_and_runs_without_evidence_are_both_found(env: TestEnv) {
     assert_eq!(sent, 9);
 }
 
-/// More finished runs than one read of the index reaches. Reading only them is an error, and the flush moves them.
+/// More finished runs are due than one read of the index returns. The runs behind them are found before they are moved.
 async fn runs_without_evidence_do_not_hide_due_runs(env: TestEnv) {
     const FINISHED: usize = 2_100;
     let (store, _) = store(&env);
@@ -153,12 +162,70 @@ async fn runs_without_evidence_do_not_hide_due_runs(env: TestEnv) {
     let due = Due::Run(start_run(&store, "due").await.key);
 
     let logs = Logs::default();
-    let hidden = store.due(FAR_AHEAD, 10).with_subscriber(logs.clone()).await;
-    assert!(matches!(hidden, Err(StoreError::Broken { .. })), "{hidden:?}");
-    assert_eq!(logs.containing(&["ERROR", "due_scan_exhausted"]).len(), 1);
+    let found = store.due(FAR_AHEAD, 10).with_subscriber(logs.clone()).await;
+    assert_eq!(found.unwrap(), [due.clone()]);
+    assert_eq!(logs.containing(&["ERROR"]), Vec::<String>::new());
 
     assert_eq!(store.flush_outbox(FAR_AHEAD, 5).await.unwrap(), 5);
     assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [due]);
+}
+
+/// More finished runs are due than a read goes past. If it finds nothing else, it fails; an empty list would look like an
+/// idle installation.
+async fn exhausted_scan_alarms_and_returns_what_it_found(env: TestEnv) {
+    const FINISHED: usize = 18_100;
+    let (store, _) = store(&env);
+    let finished = start_and_cancel(&store, "finished").await.key;
+    copy_run(&env, &finished, FINISHED).await;
+
+    let logs = Logs::default();
+    let hidden = store.due(FAR_AHEAD, 10).with_subscriber(logs.clone()).await;
+    assert!(matches!(hidden, Err(StoreError::Broken { .. })), "{hidden:?}");
+    assert_eq!(logs.containing(&["ERROR", "due_scan_exhausted"]).len(), 1);
+    // The caller has found runs of this tenant before, and wakes them.
+    let others = BTreeSet::from(["umbrella".parse().unwrap()]);
+    assert_eq!(store.due_excluding(&others, FAR_AHEAD, 10).await.unwrap(), []);
+
+    let due = start_run(&store, "due").await.key;
+    let first = ("due_at", AttributeValue::N("0".to_owned()));
+    set(&env, &format!("{}#run#{}", due.tenant, due.run), "run", first).await;
+    let logs = Logs::default();
+    let found = store.due(FAR_AHEAD, 10).with_subscriber(logs.clone()).await;
+    assert_eq!(found.unwrap(), [Due::Run(due)]);
+    assert_eq!(logs.containing(&["ERROR", "due_scan_exhausted"]).len(), 1);
+}
+
+/// One partition of an index takes a thousand writes a second.
+async fn moved_runs_are_spread_over_partitions(env: TestEnv) {
+    const FINISHED: usize = 60;
+    let (store, _) = store(&env);
+    let finished = start_and_cancel(&store, "finished").await.key;
+    copy_run(&env, &finished, FINISHED - 1).await;
+    assert_eq!(store.flush_outbox(FAR_AHEAD, 100).await.unwrap(), u32::try_from(FINISHED).unwrap());
+    assert_eq!(
+        partitions(&env, "due_pk").await,
+        ["evidence#0", "evidence#1", "evidence#2", "evidence#3"].map(str::to_owned).into()
+    );
+}
+
+async fn paused_runs_are_spread_over_partitions(env: TestEnv) {
+    let (store, _) = store(&env);
+    let mut tenants = Vec::new();
+    for number in 0..60 {
+        let owner = format!("tenant-{number:02}");
+        let mut run = LedgerRun::start(&store, &owner, "request", &plan()).await;
+        run.commit(&store, Pause { reason: "outage".to_owned() }).await;
+        tenants.push(run.key().tenant.clone());
+    }
+    let expected = (0..8).map(|number| format!("paused#{number}"));
+    assert_eq!(partitions(&env, "open_pk").await, expected.collect());
+    assert_eq!(store.tenants(None, 100).await.unwrap(), tenants);
+}
+
+/// The values of an attribute.
+async fn partitions(env: &TestEnv, attribute: &str) -> BTreeSet<String> {
+    let items = env.client.scan().table_name(&env.table).send().await.unwrap().items.unwrap_or_default();
+    items.iter().filter_map(|item| item.get(attribute)?.as_s().ok().cloned()).collect()
 }
 
 /// Copies the item of a run, so that all copies were due before any other run.
@@ -170,7 +237,7 @@ async fn copy_run(env: &TestEnv, run: &RunKey, copies: usize) {
     let copy = |number: usize| {
         let mut item = item.clone();
         item.insert("pk".to_owned(), key(&format!("copy-{number}")));
-        item.insert("due_pk".to_owned(), text(format!("run#{}", number % 16)));
+        item.insert("due_pk".to_owned(), text(format!("run#{}", number % 24)));
         item.insert("due_at".to_owned(), AttributeValue::N("1".to_owned()));
         let put = PutRequest::builder().set_item(Some(item)).build().unwrap();
         WriteRequest::builder().put_request(put).build()
@@ -314,6 +381,16 @@ fn store(env: &TestEnv) -> (AwsStore<UnreliableQueue, SqliteStore>, Arc<AtomicBo
         ),
         down,
     )
+}
+
+/// Flushes as often as a process needs to read all partitions of runs without evidence, which it reads in turns. Returns
+/// how many messages were sent.
+async fn flush_all(store: &AwsStore<UnreliableQueue, SqliteStore>, now: Timestamp) -> u32 {
+    let mut sent = 0;
+    for _ in 0..4 {
+        sent += store.flush_outbox(now, 10).await.unwrap();
+    }
+    sent
 }
 
 fn store_over(env: &TestEnv, queue: UnreliableQueue) -> AwsStore<UnreliableQueue, SqliteStore> {

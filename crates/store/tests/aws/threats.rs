@@ -25,7 +25,7 @@ use crate::faults::matrix::BoxFuture;
 use crate::table::Table;
 
 /// A case in virtual time.
-type Case = fn(Table) -> BoxFuture<'static, ()>;
+pub(crate) type Case = fn(Table) -> BoxFuture<'static, ()>;
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
