@@ -93,7 +93,7 @@ fn any_signed_text_is_accepted_and_escaped() {
     TestRunner::new(config)
         .run(&(any_text(), any_json()), |(text, more)| {
             next.set(next.get() + 1);
-            let body = json!({ "text": text, "more": more });
+            let body = json!({ "check_run": {}, "text": text, "more": more });
             let response = runtime.block_on(send(&engine, &auth, next.get(), &body));
             prop_assert_eq!(response.status().as_u16(), 202, "{}", response.body());
             prop_assert!(!response.body().contains(is_raw));

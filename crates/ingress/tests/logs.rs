@@ -9,7 +9,7 @@ use engine::{AdvanceLimits, Engine};
 use http::Request;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
-use signing::{Secrets, sign};
+use signing::{Secrets, sign, sign_body};
 use store::{Clock as _, Ledger as _, SqliteStore};
 use testkit::{CapturedLog, TestClock};
 use tracing::Level;
@@ -89,6 +89,37 @@ async fn every_refused_delivery_is_logged_and_counted() {
         assert!(counted.lines().any(|counted| counted == line), "{line}: {counted}");
     }
     assert!(!log.text().contains("secret"), "{}", log.text());
+}
+
+/// Such a delivery is probably a captured one, so it has a reason of its own.
+#[tokio::test]
+async fn body_of_another_github_event_is_logged_and_counted() {
+    let (log, _guard) = CapturedLog::capture(Level::INFO);
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _counting = metrics::set_default_local_recorder(&recorder);
+    let engine = engine(&TestClock::at(Timestamp(0)));
+    let scheme = AuthScheme::GitHub(Secrets::new(SECRET.into()).unwrap());
+    let auth = WebhookAuth::default().with("acme".parse().unwrap(), Source::GitHub, scheme).unwrap();
+    let body = br#"{"ref":"refs/heads/secret","commits":[]}"#;
+    let push_as_deployment = Request::post("/webhook/github/acme")
+        .header("content-type", "application/json")
+        .header("x-github-event", "deployment")
+        .header("x-github-delivery", "d-1")
+        .header("x-hub-signature-256", sign_body(&SECRET.into(), body))
+        .body(Bytes::from_static(body))
+        .unwrap();
+
+    assert_eq!(deliver(&engine, &auth, &push_as_deployment).await.status(), 400);
+
+    let refused = lines(&log, "webhook refused");
+    assert_eq!(refused.len(), 1, "{}", log.text());
+    assert_eq!(refused[0]["fields"]["event"], "webhook_refused");
+    assert_eq!(refused[0]["fields"]["reason"], "event_mismatch");
+    let line =
+        r#"countersign_deliveries_refused_total{tenant="acme",source="github",reason="event_mismatch"} 1"#;
+    let counted = recorder.handle().render();
+    assert!(counted.lines().any(|counted| counted == line), "{counted}");
+    assert!(!log.text().contains("refs/heads"), "{}", log.text());
 }
 
 fn engine(clock: &TestClock) -> Engine<SqliteStore> {

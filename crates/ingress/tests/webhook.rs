@@ -360,12 +360,13 @@ async fn event_names_its_external_record() {
     let on_github = |n: u32, event: &str, body: Value| github(event, &format!("delivery-{n}"), &body);
     let pull = json!({ "repository": repository, "pull_request": { "number": 7 } });
     let issue = json!({ "repository": repository, "issue": { "number": 8 }, "comment": { "id": 9 } });
-    let odd = json!({ "repository": { "full_name": "a b/<script>" }, "n": 1 });
+    let odd = json!({ "ref": "refs/heads/main", "repository": { "full_name": "a b/<script>" } });
+    let named = json!({ "ref": "refs/heads/main", "repository": repository });
     for (sent, record) in [
         (incident(), Some(format!("servicenow:incident:{SYS_ID}"))),
         (on_github(1, "pull_request", pull), Some("github:acme/shop#7".to_owned())),
         (on_github(2, "issue_comment", issue), Some("github:acme/shop#8".to_owned())),
-        (on_github(3, "push", json!({ "repository": repository })), Some("github:acme/shop".to_owned())),
+        (on_github(3, "push", named), Some("github:acme/shop".to_owned())),
         (on_github(4, "push", odd), None),
         (push(), None),
         (hook(r#"{"id":1,"record":"jira:SHOP-7"}"#), Some("jira:SHOP-7".to_owned())),
@@ -695,12 +696,26 @@ async fn replay_new_delivery_id_same_mac() {
     let entry = env.accepts(&push()).await;
     env.deduplicates(&push(), &entry).await;
     // The event name is not signed: changing it does not create another request.
-    assert_eq!(env.deliver(&push().with("X-GitHub-Event", "deployment")).await.status(), 409);
+    assert_eq!(env.deliver(&push().with("X-GitHub-Event", "unlisted")).await.status(), 409);
     // An event without a time can happen again, with the same bytes and an id of its own.
     assert_ne!(env.accepts(&push().with("X-GitHub-Delivery", "other")).await.run, entry.run);
     // A pull request event within five seconds is the same one.
     let pull = env.accepts(&pull_request("d-1", |_| {})).await;
     env.deduplicates(&pull_request("d-2", |_| {}), &pull).await;
+}
+
+/// Neither the event name nor the delivery id is signed, but the body shows its event.
+#[tokio::test]
+async fn replay_as_another_event() {
+    let env = TestEnv::new();
+    env.apply_for(Source::GitHub, "deploy").await;
+    for event in ["deployment", "pull_request", "create", "repository", "workflow_run"] {
+        env.rejects(&push().with("X-GitHub-Event", event).with("X-GitHub-Delivery", "other"), 400).await;
+    }
+    let review = pull_request("other", |body| body["review"] = json!({ "state": "approved" }));
+    env.rejects(&review, 400).await;
+    env.accepts(&review.with("X-GitHub-Event", "pull_request_review")).await;
+    env.accepts(&push()).await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use config::{LookUp, SourceConfig};
 use ingress::configured::{self, InvalidSources};
 use ingress::webhook::WebhookAuth;
 
-/// Parses a list of `{ tenant, source, scheme, secret, previous }`.
+/// Parses a list of `{ tenant, source, scheme, secret_env, previous }`.
 pub fn webhook_auth(text: &str, look_up: LookUp<'_>) -> Result<WebhookAuth, InvalidSources> {
     let sources: Vec<SourceConfig> =
         serde_saphyr::from_str(text).map_err(|error| InvalidSources::Syntax(error.to_string()))?;
@@ -22,26 +22,26 @@ mod tests {
 
     #[test]
     fn every_scheme_can_be_configured() {
-        let text = "- { tenant: acme, source: servicenow, scheme: hmac, secret: A,\n    \
-                        previous: { secret: B, until: 2030-01-01T00:00:00Z } }\n\
-                    - { tenant: umbrella, source: servicenow, scheme: basic, secret: C }\n\
-                    - { tenant: acme, source: webhook, scheme: bearer, secret: D }\n\
-                    - { tenant: acme, source: github, scheme: github, secret: E }\n";
+        let text = "- { tenant: acme, source: servicenow, scheme: hmac, secret_env: A,\n    \
+                        previous: { secret_env: B, until: 2030-01-01T00:00:00Z } }\n\
+                    - { tenant: umbrella, source: servicenow, scheme: basic, secret_env: C }\n\
+                    - { tenant: acme, source: webhook, scheme: bearer, secret_env: D }\n\
+                    - { tenant: acme, source: github, scheme: github, secret_env: E }\n";
         assert!(parse(text).is_ok());
     }
 
     #[test]
     fn invalid_source_is_named_without_its_secret() {
         for (text, word) in [
-            ("- { tenant: acme, source: servicenow, scheme: hmac, secret: GONE }", "GONE"),
-            ("- { tenant: acme, source: github, scheme: hmac, secret: A }", "github"),
-            ("- { tenant: acme, source: jira, scheme: hmac, secret: A }", "jira"),
-            ("- { tenant: acme, source: webhook, scheme: none, secret: A }", "none"),
-            ("- { tenant: 'a:b', source: webhook, scheme: hmac, secret: A }", "tenant"),
-            ("- { tenant: acme, source: webhook, scheme: hmac, secret: A, color: red }", "color"),
+            ("- { tenant: acme, source: servicenow, scheme: hmac, secret_env: GONE }", "GONE"),
+            ("- { tenant: acme, source: github, scheme: hmac, secret_env: A }", "github"),
+            ("- { tenant: acme, source: jira, scheme: hmac, secret_env: A }", "jira"),
+            ("- { tenant: acme, source: webhook, scheme: none, secret_env: A }", "none"),
+            ("- { tenant: 'a:b', source: webhook, scheme: hmac, secret_env: A }", "tenant"),
+            ("- { tenant: acme, source: webhook, scheme: hmac, secret_env: A, color: red }", "color"),
             (
-                "- { tenant: a, source: webhook, scheme: hmac, secret: A }\n\
-                 - { tenant: a, source: webhook, scheme: hmac, secret: B }",
+                "- { tenant: a, source: webhook, scheme: hmac, secret_env: A }\n\
+                 - { tenant: a, source: webhook, scheme: hmac, secret_env: B }",
                 "twice",
             ),
         ] {

@@ -5,10 +5,9 @@
 //! does not retry; the user reads the outcome, or that it is not known yet, in Slack. A repeated request is rejected
 //! while the process remembers it. After that it has no effect, because an approval is decided once.
 
-use std::time::Duration;
-
 use ::slack::{Click, Interaction, InvalidClick, approver_of, card, interaction, signature};
 use bytes::Bytes;
+use domain::Millis;
 use engine::{Engine, EngineError, VoteRequest};
 use http::{Request, Response, StatusCode};
 use store::Store;
@@ -17,7 +16,7 @@ use super::{SlackInstallation, shortcut, unsigned, with_time_limit};
 use crate::response::{self, single_header};
 
 /// How long a call to Slack may take, after the time for the engine (`ENGINE_WITHIN`).
-const SLACK_CALL_WITHIN: Duration = Duration::from_millis(1_200);
+const SLACK_CALL_WITHIN: Millis = Millis(1_200);
 
 /// For a store that did not answer in time: it may have recorded the decision.
 const OUTCOME_UNKNOWN: &str = "It is not known yet whether your decision was recorded. Check the card again. If it \
@@ -114,7 +113,7 @@ async fn record_decision<S: Store>(
 fn error_text(error: &EngineError) -> String {
     match error {
         EngineError::Refused(refusal) => {
-            tracing::info!(event = "request_refused", code = %refusal.code(), "refused");
+            tracing::info!(event = "request_refused", code = %refusal.code(), "request refused");
             refusal.to_string()
         }
         other => {
@@ -126,13 +125,17 @@ fn error_text(error: &EngineError) -> String {
 
 /// Calls Slack with a time limit. The call is best effort and must not delay the response to Slack.
 pub(super) async fn call_slack(call: impl Future<Output = Result<(), ::slack::SlackError>>) {
-    match tokio::time::timeout(SLACK_CALL_WITHIN, call).await {
+    match tokio::time::timeout(SLACK_CALL_WITHIN.std(), call).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             tracing::warn!(event = "slack_reply_failed", %error, "reply to the Slack user failed");
         }
         Err(_) => {
-            tracing::warn!(event = "slack_reply_failed", timeout = ?SLACK_CALL_WITHIN, "reply to the Slack user timed out");
+            tracing::warn!(
+                event = "slack_reply_failed",
+                timeout_ms = SLACK_CALL_WITHIN.0,
+                "reply to the Slack user timed out"
+            );
         }
     }
 }

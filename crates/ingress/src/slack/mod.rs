@@ -9,11 +9,10 @@ mod shortcut;
 mod start;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 use ::slack::{Secrets, Slack, signature};
 use bytes::Bytes;
-use domain::{Digest, Source, TenantId, Timestamp};
+use domain::{Digest, Millis, Source, TenantId, Timestamp};
 use engine::Engine;
 use http::{Request, Response, StatusCode};
 use parking_lot::Mutex;
@@ -28,7 +27,7 @@ const REMEMBERED_MAX: usize = 4_096;
 
 /// How long the engine may take; its own retries with a busy store take longer. Together with the call to Slack
 /// afterwards (`SLACK_CALL_WITHIN`) this leaves more than half a second of Slack's three for the network.
-const ENGINE_WITHIN: Duration = Duration::from_millis(1_200);
+const ENGINE_WITHIN: Millis = Millis(1_200);
 
 /// The reply if the store does not respond.
 const UNAVAILABLE: &str = "Countersign is temporarily unavailable. Please try again.";
@@ -126,9 +125,13 @@ pub async fn handle<S: Store>(
 /// sweep sends its outstanding messages; a start has sent a message in advance. Retrying is safe: an approval is decided
 /// once, and a modal that is submitted again is the same request.
 async fn with_time_limit<T>(call: impl Future<Output = T>) -> Option<T> {
-    let result = tokio::time::timeout(ENGINE_WITHIN, call).await.ok();
+    let result = tokio::time::timeout(ENGINE_WITHIN.std(), call).await.ok();
     if result.is_none() {
-        tracing::warn!(event = "slack_timeout", timeout = ?ENGINE_WITHIN, "engine did not answer in time for Slack");
+        tracing::warn!(
+            event = "slack_timeout",
+            timeout_ms = ENGINE_WITHIN.0,
+            "engine did not answer in time for Slack"
+        );
     }
     result
 }

@@ -59,7 +59,7 @@ impl From<EngineError> for NotStarted {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Refused(refusal) => {
-                tracing::info!(event = "request_refused", code = %refusal.code(), "refused");
+                tracing::info!(event = "request_refused", code = %refusal.code(), "request refused");
                 Self::Refused(refusal)
             }
             EngineError::BadInput { .. } => Self::Input,

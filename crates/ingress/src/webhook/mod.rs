@@ -5,14 +5,13 @@
 //! signature get the same response after the same work. Every refused delivery is logged and counted.
 
 mod auth;
+mod github_event;
 mod parse;
 mod refused;
 mod scheme;
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use domain::{InboxStatus, Refusal, RunId, Source, TenantId, TraceContext, json as strict_json};
+use domain::{InboxStatus, Millis, Refusal, RunId, Source, TenantId, TraceContext, json as strict_json};
 use engine::{AcceptResult, Engine, EngineError, InboundEvent};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -35,7 +34,7 @@ const RETRY_AFTER_SECS: &str = "5";
 
 /// How long the store may take. Lambda ends the function two seconds later (`infra/modules/function`), and the sender
 /// would get the gateway's error instead of ours.
-const ANSWER_WITHIN: Duration = Duration::from_secs(8);
+const ANSWER_WITHIN: Millis = Millis::secs(8);
 
 /// Handles a delivery to `/webhook/SOURCE/TENANT`. The path can start with the name of a gateway's stage.
 pub async fn deliver<S: Store>(
@@ -49,7 +48,7 @@ pub async fn deliver<S: Store>(
         Ok(Some(event)) => {
             let (tenant, source) = (event.tenant.clone(), event.source);
             let accepting = trace::with_parent(trace_parent(request), engine.admission().accept(event));
-            match timeout(ANSWER_WITHIN, accepting).await {
+            match timeout(ANSWER_WITHIN.std(), accepting).await {
                 Ok(accepted) => to_response(accepted, &tenant, source),
                 Err(_) => timed_out(),
             }
@@ -155,7 +154,11 @@ fn to_response(
 
 /// The store did not respond in time. If it stored the event, the sender's retry is answered as a duplicate.
 fn timed_out() -> Response<String> {
-    tracing::error!(event = "webhook_accept_failed", timeout = ?ANSWER_WITHIN, "webhook accept timed out");
+    tracing::error!(
+        event = "webhook_accept_failed",
+        timeout_ms = ANSWER_WITHIN.0,
+        "webhook accept timed out"
+    );
     unavailable("the outcome is unknown; send the delivery again")
 }
 

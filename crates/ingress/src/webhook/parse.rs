@@ -9,6 +9,7 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::auth::Sender;
+use super::github_event;
 use crate::response::single_header;
 
 /// The limit for the name of a table or of an event; the trigger of a workflow has the same limit.
@@ -31,6 +32,8 @@ pub(super) enum InvalidEvent {
     Source,
     #[error("`tenant` differs from the tenant in the path")]
     OtherTenant,
+    #[error("the body is not the payload of the event in header `x-github-event`")]
+    OtherEvent,
 }
 
 /// The event that `sender` delivered. `None` for GitHub's `ping`.
@@ -77,9 +80,9 @@ fn servicenow(sender: Sender, body: Value) -> Result<InboundEvent, InvalidEvent>
     Ok(InboundEvent { topic, record, ..sender.event(key, body) })
 }
 
-/// GitHub does not sign the headers, so a workflow sees only the one it needs: the event. GitHub gives each event one
-/// delivery id, also when it delivers the event to several hooks or again. So the delivery id is the key, and the same
-/// bytes with another delivery id are another event: an event without a time can happen again.
+/// GitHub does not sign the headers, so a workflow sees only the one it needs: the event, which must fit the body. GitHub
+/// gives each event one delivery id, also when it delivers the event to several hooks or again. So the delivery id is the
+/// key, and the same bytes with another delivery id are another event: an event without a time can happen again.
 fn github(
     mut sender: Sender,
     headers: &HeaderMap,
@@ -94,6 +97,9 @@ fn github(
     }
     if event == "ping" {
         return Ok(None);
+    }
+    if !github_event::can_have_payload(event, body) {
+        return Err(InvalidEvent::OtherEvent);
     }
     let key = key(&format!("github:{delivery}"), "x-github-delivery")?;
     sender.include_delivery_id(delivery);

@@ -51,6 +51,8 @@ impl RefusedDelivery {
             Self::TooLarge => "too_large",
             Self::ContentType => "content_type",
             Self::Json(_) => "invalid_json",
+            // Not a mistake of GitHub: a captured body was probably sent again as another event.
+            Self::Event(InvalidEvent::OtherEvent) => "event_mismatch",
             Self::Event(_) => "invalid_event",
             Self::Conflict(_) => "key_conflict",
         }

@@ -181,8 +181,8 @@ run "rejects_a_source_of_an_unlisted_tenant" {
   variables {
     tenants = ["acme"]
     sources = <<-YAML
-      - { tenant: acme, source: servicenow, scheme: hmac, secret: ACME }
-      - { tenant: globex, source: github, scheme: github, secret: GLOBEX, previous: { secret: OLD, until: 2030-01-01T00:00:00Z } }
+      - { tenant: acme, source: servicenow, scheme: hmac, secret_env: ACME }
+      - { tenant: globex, source: github, scheme: github, secret_env: GLOBEX, previous: { secret_env: OLD, until: 2030-01-01T00:00:00Z } }
     YAML
   }
 
@@ -195,8 +195,8 @@ run "rejects_a_source_without_a_tenant" {
   variables {
     tenants = ["acme"]
     sources = <<-YAML
-      - { source: servicenow, scheme: hmac, secret: ACME }
-      - { tenant: globex, source: github, scheme: github, secret: GLOBEX }
+      - { source: servicenow, scheme: hmac, secret_env: ACME }
+      - { tenant: globex, source: github, scheme: github, secret_env: GLOBEX }
     YAML
   }
 
@@ -209,8 +209,8 @@ run "accepts_sources_of_listed_tenants" {
   variables {
     tenants = ["acme", "globex"]
     sources = <<-YAML
-      - { tenant: acme, source: servicenow, scheme: hmac, secret: ACME }
-      - { tenant: globex, source: github, scheme: github, secret: GLOBEX, previous: { secret: OLD, until: 2030-01-01T00:00:00Z } }
+      - { tenant: acme, source: servicenow, scheme: hmac, secret_env: ACME }
+      - { tenant: globex, source: github, scheme: github, secret_env: GLOBEX, previous: { secret_env: OLD, until: 2030-01-01T00:00:00Z } }
     YAML
   }
 

@@ -21,7 +21,7 @@ use crate::flow::Endpoints;
 use crate::people::ADMIN;
 use crate::proxy::{Proxy, ProxyMode};
 
-use super::{Deployment, LoadProfile, StoreFault};
+use super::{Deployment, LoadProfile, SETTLE_TIMEOUT, StoreFault};
 
 /// As often as a schedule invokes the sweep during an incident; each invocation starts a process.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
@@ -85,7 +85,7 @@ impl Deployment for AwsDeployment {
             starters: 8,
             open_max: 100,
             fault_every: Duration::from_secs(6),
-            settle_timeout: Duration::from_mins(10),
+            settle_timeout: SETTLE_TIMEOUT,
             // The lease of a step is half a minute.
             suspend_time: Duration::from_secs(40),
         }

@@ -20,6 +20,10 @@ use crate::flow::Endpoints;
 pub(crate) use aws::AwsDeployment;
 pub(crate) use sqlite::SqliteDeployment;
 
+/// A run that does not end within this time without faults is stuck. A request that waits for a concurrency key is
+/// processed again after 15 minutes, if its wake-up was lost.
+const SETTLE_TIMEOUT: Duration = Duration::from_mins(17);
+
 /// A fault of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StoreFault {

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use crate::external_systems::ExternalSystems;
 use crate::flow::Endpoints;
 
-use super::{Deployment, LoadProfile, StoreFault};
+use super::{Deployment, LoadProfile, SETTLE_TIMEOUT, StoreFault};
 
 /// A process that writes beyond its file size limit gets SIGXFSZ, which ends it. Ignored, the write fails instead, as on
 /// a full disk. The shell passes the disposition on to the program.
@@ -85,7 +85,7 @@ impl Deployment for SqliteDeployment {
             starters: 16,
             open_max: 400,
             fault_every: Duration::from_millis(1_500),
-            settle_timeout: Duration::from_mins(8),
+            settle_timeout: SETTLE_TIMEOUT,
             suspend_time: Duration::from_millis(4_500),
         }
     }
