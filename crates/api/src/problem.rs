@@ -72,7 +72,7 @@ pub const CODES: [(&str, &str); 37] = [
     ("CONTENDED", "concurrent changes prevented the update; try again"),
     ("CHAIN_BROKEN", "an event of the chain cannot be read, because stored data was altered"),
     ("NO_PUBLIC_KEY", "the server has no public key to verify evidence with"),
-    ("TOO_MANY_LISTENERS", "the tenant has reached its maximum of open streams"),
+    ("TOO_MANY_LISTENERS", "the tenant or the server has reached its maximum of open streams"),
     (
         "UNAVAILABLE",
         "the store or the identity provider does not respond; `Retry-After` gives the delay before a retry",
@@ -285,7 +285,7 @@ impl From<Refusal> for ApiError {
             _ => "",
         };
         // Only the code: the text names runs and users.
-        tracing::info!(event = "request_refused", code = %refusal.code(), "refused");
+        tracing::info!(event = "request_refused", code = %refusal.code(), "request refused");
         Self::new(status, refusal.code().as_str(), refusal.to_string()).remedy(remedy)
     }
 }

@@ -37,7 +37,7 @@ fn refusal_is_logged_once_with_its_code_only() {
     let logged = log.fields();
     let expected: Vec<Value> = answered
         .iter()
-        .map(|code| json!({ "message": "refused", "event": "request_refused", "code": code }))
+        .map(|code| json!({ "message": "request refused", "event": "request_refused", "code": code }))
         .collect();
     assert_eq!(logged, expected);
     assert_eq!(

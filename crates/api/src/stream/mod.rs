@@ -54,6 +54,8 @@ pub struct StreamSettings {
     pub envelopes_max: usize,
     /// The maximum number of listeners of a tenant.
     pub listeners_max: usize,
+    /// The maximum number of listeners of all tenants together.
+    pub listeners_total_max: usize,
 }
 
 impl Default for StreamSettings {
@@ -69,6 +71,32 @@ impl Default for StreamSettings {
             envelopes_max: 4_096,
             // Each takes a connection and about 20 KB.
             listeners_max: 2_000,
+            listeners_total_max: 2_000,
+        }
+    }
+}
+
+/// Half of the connections of a server remain for requests.
+const STREAMS_SHARE: usize = 2;
+
+/// A tenant gets an eighth of the connections of a server, so that one tenant cannot take the streams of all others.
+const TENANT_SHARE: usize = 8;
+
+/// The browser of one user has a stream for each open page.
+const TENANT_LISTENERS_MIN: usize = 4;
+
+impl StreamSettings {
+    /// Limits the listeners to their share of the connections of a server. A stream holds its connection until it ends,
+    /// and cannot be closed in favor of another client: without this limit, the streams of one API key lock out webhooks,
+    /// health checks and all tenants.
+    #[must_use]
+    pub fn for_connections(self, connections: usize) -> Self {
+        let total = (connections / STREAMS_SHARE).max(1);
+        let of_a_tenant = (connections / TENANT_SHARE).max(TENANT_LISTENERS_MIN).min(total);
+        Self {
+            listeners_max: self.listeners_max.min(of_a_tenant),
+            listeners_total_max: self.listeners_total_max.min(total),
+            ..self
         }
     }
 }
@@ -149,15 +177,20 @@ impl Inner {
             .remedy("reconnect with `last_event_id`"));
         }
         let mut listeners = self.listeners.lock();
-        let count = listeners.entry(tenant.clone()).or_default();
-        if *count >= self.settings.listeners_max {
-            let detail = "the tenant has reached its maximum of open streams";
-            return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "TOO_MANY_LISTENERS", detail)
-                .remedy("close an unused stream, or try again later"));
+        if listeners.get(tenant).is_some_and(|count| *count >= self.settings.listeners_max) {
+            return Err(too_many_listeners("the tenant has reached its maximum of open streams"));
         }
-        *count += 1;
+        if listeners.values().sum::<usize>() >= self.settings.listeners_total_max {
+            return Err(too_many_listeners("the server has reached its maximum of open streams"));
+        }
+        *listeners.entry(tenant.clone()).or_default() += 1;
         Ok(ListenerSlot { tenant: tenant.clone(), listeners: Arc::clone(&self.listeners) })
     }
+}
+
+fn too_many_listeners(detail: &'static str) -> ApiError {
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "TOO_MANY_LISTENERS", detail)
+        .remedy("close an unused stream, or try again later")
 }
 
 /// A counted listener of a tenant, until it is dropped.
@@ -235,5 +268,26 @@ where
     match socket {
         Some(socket) => socket.on_upgrade(|socket| transport::over_socket(socket, session, listener)),
         None => transport::server_sent_events(session, listener),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_leave_connections_for_requests() {
+        for (connections, of_a_tenant, total) in
+            [(4_096, 512, 2_000), (160, 20, 80), (16, 4, 8), (4, 2, 2), (1, 1, 1), (1_000_000, 2_000, 2_000)]
+        {
+            let settings = StreamSettings::default().for_connections(connections);
+            assert_eq!(
+                (settings.listeners_max, settings.listeners_total_max),
+                (of_a_tenant, total),
+                "{connections}"
+            );
+        }
+        let fewer = StreamSettings { listeners_max: 3, listeners_total_max: 5, ..StreamSettings::default() };
+        assert_eq!(fewer.clone().for_connections(4_096), fewer);
     }
 }

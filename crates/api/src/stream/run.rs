@@ -72,7 +72,7 @@ impl<S: Store> RunPoller<S> {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(event = "stream_poll_failed", run = %self.run, error = %engine::error_chain(&error), "poll failed");
+                    tracing::warn!(event = "stream_poll_failed", run = %self.run, error = %engine::error_chain(&error), "stream poll failed");
                     every.saturating_mul(4)
                 }
             };

@@ -92,7 +92,7 @@ impl<S: Store> Publisher<S> {
             }
             let start = Instant::now();
             if let Err(error) = self.poll().await {
-                tracing::warn!(event = "stream_poll_failed", %tenant, %error, "poll failed");
+                tracing::warn!(event = "stream_poll_failed", %tenant, %error, "stream poll failed");
             }
             pause = POLL_MIN.max(start.elapsed().saturating_mul(PAUSE_FACTOR));
         }

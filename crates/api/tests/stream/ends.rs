@@ -125,3 +125,21 @@ async fn listeners_of_a_tenant_are_bounded() {
     eventually(async || env.streams.listeners() == 1).await;
     Socket::open(&env, "/stream").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn listeners_of_all_tenants_are_bounded() {
+    let limits = StreamSettings { listeners_max: 2, listeners_total_max: 2, ..quick() };
+    let env = TestEnv::open(limits).await;
+    let one = Socket::open(&env, "/stream").await;
+    let _two = Socket::open(&env, "/stream").await;
+    let credential = format!("Bearer {}", key_of("umbrella"));
+    let of_umbrella = [("Authorization", credential.as_str()), ("Accept", "text/event-stream")];
+
+    let (head, body) = response(&env, "/stream", &of_umbrella).await;
+    assert_eq!(head[0], "HTTP/1.1 503 Service Unavailable");
+    assert!(body.contains("the server has reached its maximum of open streams"), "{body}");
+
+    drop(one);
+    eventually(async || env.streams.listeners() == 1).await;
+    Socket::open(&env, "/stream").await;
+}

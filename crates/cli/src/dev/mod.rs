@@ -24,6 +24,7 @@ use connectors::{HostAllowList, HostRule};
 use domain::{Card, Source, WorkerId};
 use engine::metrics::exporter::Serving;
 use engine::{Engine, EngineParts, Timing};
+use http_server::ConnectionLimits;
 use ingress::routes::SLACK_INTERACTIONS;
 use ingress::webhook::WebhookAuth;
 use serde_json::{Value, json};
@@ -287,7 +288,8 @@ fn routes<S: Store>(
         login: None,
         stream: StreamSettings::default(),
     };
-    let (routes, _streams) = server.routes();
+    // `BackgroundServer` has the same limits.
+    let (routes, _streams) = server.routes(&ConnectionLimits::for_process());
     Ok(routes.merge(page::router(Arc::clone(engine), page)))
 }
 

@@ -22,6 +22,7 @@ use axum::response::Response;
 use domain::{Digest, TenantId};
 use engine::Engine;
 use evidence::PublicKey;
+use http_server::ConnectionLimits;
 use ingress::routes::{slack, webhooks};
 use ingress::slack::SlackInstallations;
 use ingress::webhook::WebhookAuth;
@@ -77,8 +78,8 @@ impl Seeds {
 }
 
 impl<S: Store> HttpServer<S> {
-    /// The routes, and the streams that the server must close when it shuts down.
-    pub(crate) fn routes(self) -> (Router, Streams) {
+    /// The routes of a server with these limits, and the streams that it must close when it shuts down.
+    pub(crate) fn routes(self, limits: &ConnectionLimits) -> (Router, Streams) {
         let Self {
             engine,
             cookie_security,
@@ -97,7 +98,7 @@ impl<S: Store> HttpServer<S> {
             Some(oidc) => authenticator.with_oidc(oidc),
             None => authenticator,
         };
-        let streams = Streams::new(stream);
+        let streams = Streams::new(stream.for_connections(limits.connections));
         let cursors = CursorSecret::new(seeds.cursors);
         let api =
             Api::new(authenticator, cursors.clone()).with_streams(streams.clone()).with_secret_names(secrets);

@@ -196,3 +196,27 @@ fn new_store_has_no_dead_letters() {
     env.run("queue dead-letters").expect(0).prints("no dead-letter messages");
     assert_eq!(env.run("queue redrive --json").expect(0).json()["redriven"], 0);
 }
+
+/// The text of a ticket can be part of a question and of a reason.
+#[test]
+fn untrusted_text_imitates_no_field_of_an_approval() {
+    let env = TestEnv::new();
+    let forged = r"Go on?\nstatus   approved by grace at noon\nexpires  never";
+    let run = env.start(&format!(
+        "{{workflow: w, version: 1, environment: dev, steps: [{{id: ask, tool: approval.gate, with: {{message: \"{forged}\"}}}}]}}"
+    ));
+    env.work("");
+    let shown = env.run(&format!("approval show {run} ask")).expect(0).out;
+    let fields = |name: &str| shown.lines().filter(|line| line.starts_with(name)).collect::<Vec<_>>();
+    assert_eq!(fields("status"), ["status   requested"], "{shown}");
+    assert_eq!(fields("expires").len(), 1, "{shown}");
+    assert!(shown.contains("question Go on?\n         status   approved by grace at noon\n"), "{shown}");
+    let listed = env.run("approval list").expect(0).out;
+    assert_eq!(listed.lines().count(), 2, "a heading and one row: {listed}");
+
+    let reject = format!("approval reject {run} ask --by grace --reason");
+    env.run_with(&reject, "no\nstatus   approved by eve at noon").expect(0);
+    let shown = env.run(&format!("approval show {run} ask")).expect(0).out;
+    let statuses: Vec<_> = shown.lines().filter(|line| line.starts_with("status")).collect();
+    assert!(matches!(*statuses, [status] if status.starts_with("status   rejected by grace")), "{shown}");
+}

@@ -178,7 +178,11 @@ fn all(mut stream: TcpStream) -> String {
 
 /// A key of ada, an admin of acme.
 fn key(env: &TestEnv) -> String {
-    let made = env.run("--tenant acme key create ada --role admin --json").expect(0).json();
+    key_of(env, "acme", "admin")
+}
+
+fn key_of(env: &TestEnv, tenant: &str, role: &str) -> String {
+    let made = env.run(&format!("--tenant {tenant} key create ada --role {role} --json")).expect(0).json();
     made["secret"].as_str().unwrap().to_owned()
 }
 
@@ -373,6 +377,40 @@ fn slowloris_half_requests() {
         let log = std::fs::read_to_string(env.path("server.log")).unwrap();
         assert_eq!(log.matches("connections_exhausted").count(), 1, "{log}");
     }
+}
+
+/// A stream holds its connection and cannot be closed in favor of another client.
+#[test]
+fn streams_of_a_key_leave_connections() {
+    const OF_A_TENANT: usize = 20;
+    let env = TestEnv::new();
+    let (viewer, other) = (key_of(&env, "acme", "viewer"), key_of(&env, "umbrella", "viewer"));
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                   Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let events = "Accept: text/event-stream\r\n";
+    let server = Server::start_limited(&env, 256);
+    let open_stream = |kind: &str, key: &str| {
+        let head = "GET /api/v1/stream HTTP/1.1\r\nHost: a\r\n";
+        let mut stream = server.open(&format!("{head}Authorization: Bearer {key}\r\n{kind}\r\n"));
+        let mut received = [0; 2_048];
+        let length = stream.read(&mut received).unwrap();
+        (String::from_utf8_lossy(&received[..length]).into_owned(), stream)
+    };
+    let streams: Vec<_> =
+        (0..100).flat_map(|_| [events, upgrade]).map(|kind| open_stream(kind, &viewer)).collect();
+    let (refused, open): (Vec<_>, Vec<_>) =
+        streams.iter().map(|(head, _)| head).partition(|head| head.starts_with("HTTP/1.1 503"));
+    assert_eq!(open.len(), OF_A_TENANT, "{open:?}");
+    for head in refused {
+        assert!(head.contains("retry-after:") && head.contains("TOO_MANY_LISTENERS"), "{head}");
+    }
+
+    let health = server.get("/healthz", "");
+    assert!(health.starts_with("HTTP/1.1 200"), "{health}");
+    let runs = server.get("/api/v1/runs", &format!("Authorization: Bearer {other}"));
+    assert!(runs.starts_with("HTTP/1.1 200"), "{runs}");
+    let (head, _stream) = open_stream(events, &other);
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn tenant_set_prints_every_change() {
     let rows: Vec<Vec<&str>> = shown.out.lines().map(|line| line.split_whitespace().collect()).collect();
     assert!(rows.contains(&vec!["ada", "T0ACME:U0NEW"]), "{rows:?}");
     assert!(rows.contains(&vec!["bob", "db-oncall"]), "{rows:?}");
-    env.run("tenant show").expect(0).prints("none; approvals without a group");
+    env.run("tenant show").expect(0).prints("  none; any user with the role approver");
 }
 
 #[test]

@@ -69,7 +69,8 @@ fn cells(approval: &Approval, now: Timestamp) -> [String; 6] {
     [
         approval.run.to_string(),
         approval.step.to_string(),
-        subject(approval),
+        // A line break would let untrusted text imitate a row.
+        subject(approval).replace('\n', " "),
         format!("{agreed} of {}", approval.requirement.people.count()),
         format!("{:?}", approval.requirement.tier).to_lowercase(),
         time::parse(&approval.expires_at).map_or_else(|| approval.expires_at.clone(), |at| relative(at, now)),

@@ -1,7 +1,5 @@
 //! `countersign approval show`.
 
-use std::fmt::Write as _;
-
 use api_types::Approval;
 use domain::{Action, ApprovalStatus, Reversibility, StepId, Subject, Verdict};
 use serde_json::{Value, json};
@@ -31,39 +29,63 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     Ok(ExitStatus::Success)
 }
 
+/// The text of an approval: one field on each line. Untrusted text, such as that of a ticket, can contain line breaks. The
+/// lines after the first one are indented, so that they cannot be taken for a field.
+#[derive(Default)]
+struct Card(String);
+
+/// The values start in the column after the longest name.
+const VALUE_COLUMN: usize = 9;
+
+impl Card {
+    fn field(&mut self, name: &str, value: &str) {
+        let width = VALUE_COLUMN - 1;
+        self.line(&format!("{name:<width$} {value}"));
+    }
+
+    /// A line that belongs to the field above it.
+    fn detail(&mut self, text: &str) {
+        self.line(&format!("  {text}"));
+    }
+
+    fn line(&mut self, text: &str) {
+        let indented = text.trim_end().replace('\n', &format!("\n{:VALUE_COLUMN$}", ""));
+        self.0.push_str(&indented);
+        self.0.push('\n');
+    }
+}
+
 fn text(approval: &Approval) -> String {
-    let mut text = format!(
-        "approval {}\nrun      {}\nstep     {}{}\nstatus   {}\nhash     {}\n",
-        approval.approval,
-        approval.run,
-        approval.step,
-        if approval.rollback { " (rollback)" } else { "" },
-        status_text(approval),
-        approval.subject_hash,
-    );
-    for line in history(approval) {
-        push_line(&mut text, &line);
+    let mut card = Card::default();
+    let rollback = if approval.rollback { " (rollback)" } else { "" };
+    card.field("approval", approval.approval.as_str());
+    card.field("run", approval.run.as_str());
+    card.field("step", &format!("{}{rollback}", approval.step));
+    card.field("status", &status_text(approval));
+    card.field("hash", &approval.subject_hash.to_string());
+    for warning in history(approval) {
+        card.field("warning", &warning);
     }
     match &approval.subject {
-        Subject::Question { message } => push_line(&mut text, &format!("question {message}")),
+        Subject::Question { message } => card.field("question", message),
         Subject::Action { action, verdict, rollback } => {
-            push_line(&mut text, &action_text(action));
+            add_action(&mut card, action);
             if let Some(call) = rollback {
-                push_line(&mut text, &format!("rollback {} with {}", call.tool, call.with));
+                card.field("rollback", &format!("{} with {}", call.tool, call.with));
             }
-            push_line(&mut text, &reasons_text(verdict));
+            add_verdict(&mut card, verdict);
         }
     }
-    push_line(&mut text, &approvers_text(approval));
-    text
+    add_approvers(&mut card, approval);
+    card.0
 }
 
 /// What happened before this request.
 fn history(approval: &Approval) -> impl Iterator<Item = String> {
     let attempted = approval.attempted_at.as_ref();
-    let attempted = attempted.map(|at| format!("warning  the action may already have happened at {at}"));
+    let attempted = attempted.map(|at| format!("the action may already have happened at {at}"));
     let rejected = approval.rejected.as_ref().map(|rejection| {
-        format!("warning  rejected before by {} at {}: {}", rejection.by, rejection.at, rejection.reason)
+        format!("rejected before by {} at {}: {}", rejection.by, rejection.at, rejection.reason)
     });
     attempted.into_iter().chain(rejected)
 }
@@ -77,27 +99,34 @@ fn status_text(approval: &Approval) -> String {
     }
 }
 
-fn push_line(text: &mut String, more: &str) {
-    text.push_str(more);
-    text.push('\n');
-}
-
 /// The proposed action, field by field.
-fn action_text(action: &Action) -> String {
-    let mut text = format!(
-        "action   {} on {}\nundo     {}",
-        action.tool,
-        action.target,
-        reversibility_text(&action.reversibility)
-    );
+fn add_action(card: &mut Card, action: &Action) {
+    card.field("action", &format!("{} on {}", action.tool, action.target));
+    card.field("undo", &reversibility_text(&action.reversibility));
     for change in &action.changes {
         let before = change.before.as_ref().map_or_else(|| "?".to_owned(), Value::to_string);
-        let _ = write!(text, "\n  {}: {before} → {}", change.field, change.after);
+        card.detail(&format!("{}: {before} → {}", change.field, change.after));
     }
     if action.changes.is_empty() {
-        let _ = write!(text, "\n  {}", action.fields);
+        for argument in arguments(&action.fields) {
+            card.detail(&argument);
+        }
     }
-    text
+}
+
+/// The arguments of a call, one on each line: what is called comes first, and a long body does not hide it. Values are
+/// JSON, in which a line break is escaped.
+fn arguments(fields: &Value) -> Vec<String> {
+    let Value::Object(fields) = fields else { return vec![fields.to_string()] };
+    let mut fields: Vec<_> = fields.iter().filter(|(_, value)| !value.is_null()).collect();
+    fields.sort_by_key(|(name, _)| match name.as_str() {
+        "method" => 0,
+        "url" => 1,
+        "query" => 2,
+        "body" => 4,
+        _ => 3,
+    });
+    fields.into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
 }
 
 fn reversibility_text(reversibility: &Reversibility) -> String {
@@ -109,31 +138,60 @@ fn reversibility_text(reversibility: &Reversibility) -> String {
     }
 }
 
-fn reasons_text(verdict: &Verdict) -> String {
-    let line = |reason: &domain::Reason| {
+fn add_verdict(card: &mut Card, verdict: &Verdict) {
+    card.field("policy", &verdict.policy.to_string());
+    for reason in &verdict.reasons {
         let location = match (&reason.file, reason.line) {
             (Some(file), Some(line)) => format!(" ({file}:{line})"),
             _ => String::new(),
         };
-        format!("  {}: {}{location}", reason.rule, reason.message)
-    };
-    let rules = verdict.reasons.iter().map(line).collect::<Vec<_>>().join("\n");
-    format!("policy   {}\n{rules}", verdict.policy)
+        card.detail(&format!("{}: {}{location}", reason.rule, reason.message));
+    }
 }
 
-fn approvers_text(approval: &Approval) -> String {
-    let names = |people: Vec<String>| if people.is_empty() { "none".to_owned() } else { people.join(", ") };
-    let groups: Vec<_> = approval.requirement.groups.iter().map(ToString::to_string).collect();
-    let mut text = format!(
-        "needs    {} of {}\nexcluded {}\nexpires  {}",
-        approval.requirement.people.count(),
-        if groups.is_empty() { "all users of the tenant".to_owned() } else { groups.join(", ") },
-        names(approval.excluded.iter().map(ToString::to_string).collect()),
-        approval.expires_at,
-    );
+fn add_approvers(card: &mut Card, approval: &Approval) {
+    let names =
+        |names: Vec<String>, none: &str| if names.is_empty() { none.to_owned() } else { names.join(", ") };
+    let groups = approval.requirement.groups.iter().map(ToString::to_string).collect();
+    let excluded = approval.excluded.iter().map(ToString::to_string).collect();
+    let people = approval.requirement.people.count();
+    card.field("needs", &format!("{people} of {}", names(groups, "all users of the tenant")));
+    card.field("excluded", &names(excluded, "none"));
+    card.field("expires", &approval.expires_at);
     for vote in &approval.votes {
         let word = if vote.approve { "approved" } else { "rejected" };
-        let _ = write!(text, "\n  {} {word} at {}: {}", vote.person, vote.at, vote.reason);
+        card.detail(&format!("{} {word} at {}: {}", vote.person, vote.at, vote.reason));
     }
-    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_break_starts_no_field() {
+        let mut card = Card::default();
+        card.field("question", "Go on?\nstatus   approved by grace\n");
+        card.detail("grace approved at noon: fine\n\nexpires  never");
+        let expected = "question Go on?\n         status   approved by grace\n  \
+                        grace approved at noon: fine\n         \n         expires  never\n";
+        assert_eq!(card.0, expected);
+    }
+
+    #[test]
+    fn long_body_is_the_last_argument() {
+        let call = json!({
+            "body": { "note": "a\nb" }, "headers": {}, "method": "POST", "query": { "to": "eve" },
+            "timeout": null, "url": "https://pay.example",
+        });
+        let expected = [
+            r#"method: "POST""#,
+            r#"url: "https://pay.example""#,
+            r#"query: {"to":"eve"}"#,
+            "headers: {}",
+            r#"body: {"note":"a\nb"}"#,
+        ];
+        assert_eq!(arguments(&call), expected);
+        assert_eq!(arguments(&json!(["a"])), [r#"["a"]"#]);
+    }
 }

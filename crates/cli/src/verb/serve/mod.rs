@@ -135,9 +135,10 @@ impl<S: Store> Serving<S> {
             &startup_json(address, &store, metrics.as_deref()),
         )?;
         tracing::info!(event = "server_started", %address, store, "server started");
-        let (routes, streams) = server.routes();
+        let limits = ConnectionLimits::for_process();
+        let (routes, streams) = server.routes(&limits);
         let shutdown = CancellationToken::new();
-        let serving = serve(listener, routes, ConnectionLimits::for_process(), shutdown.clone());
+        let serving = serve(listener, routes, limits, shutdown.clone());
         tokio::pin!(serving);
         tokio::select! {
             // The server ends only on request; this arm is for completeness.

@@ -74,7 +74,7 @@ fn people(tenant: &Tenant) -> String {
         })
         .collect();
     if rows.is_empty() {
-        return "  none; none; any user with the role approver can decide approvals that name no group\n"
+        return "  none; any user with the role approver can decide approvals that name no group\n"
             .to_owned();
     }
     indented(&table(["USER", "SLACK", "SLACK ROLES", "GROUPS"], &rows), 2)
