@@ -230,7 +230,7 @@ fn name_rows() -> Vec<Row> {
     vec![
         (
             with("x if { input.step.rollback with input.step.rollback as true }"),
-            "p.rego:3:29: `with` is allowed only in tests",
+            "p.rego:3:33: `with` is allowed only in tests",
         ),
         (
             with_test("test_x if count(countersign.allow) == 1 with data.countersign.allow as []"),

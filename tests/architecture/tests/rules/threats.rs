@@ -1,5 +1,5 @@
-//! Every listed threat (forged webhooks, parsing and size, API and tenancy, faults and time, governance, fleet and events)
-//! is a test of exactly that name.
+//! Every listed threat (forged webhooks, parsing and size, approval and Slack, API and tenancy, requests to outside, faults
+//! and time, evidence, governance, fleet and events) is a test of exactly that name.
 
 use crate::code::code_of;
 use crate::workspace::{file, sources};
@@ -68,6 +68,24 @@ const PARSING_AND_SIZE: [&str; 17] = [
     "template_injection_in_param",
 ];
 
+const APPROVAL_AND_SLACK: [&str; 15] = [
+    "click_by_non_approver",
+    "click_by_requester_self_approval",
+    "click_in_other_workspace_team_id",
+    "click_twice_two_users_race",
+    "click_after_expiry",
+    "click_after_cancel",
+    "approve_while_action_hash_changed",
+    "forged_action_value_other_run",
+    "response_url_not_slack",
+    "bot_user_click",
+    "mrkdwn_channel_mention",
+    "mrkdwn_link_disguise",
+    "rtl_override_in_command",
+    "3001_char_block_text",
+    "prompt_injection_in_ticket",
+];
+
 const API_AND_TENANCY: [&str; 13] = [
     "jwt_alg_none",
     "jwt_hs256_with_rsa_public_key",
@@ -82,6 +100,34 @@ const API_AND_TENANCY: [&str; 13] = [
     "idempotency_key_reuse_other_tenant",
     "mass_assignment_status_field",
     "negative_page_size",
+];
+
+const REQUESTS_TO_OUTSIDE: [&str; 13] = [
+    "169.254.169.254",
+    "169.254.170.2",
+    "fd00:ec2::254",
+    "mapped_v4_in_v6",
+    "decimal_ip",
+    "localhost_trailing_dot",
+    "dns_rebind_public_then_private",
+    "redirect_to_metadata",
+    "userinfo_trick",
+    "file_scheme",
+    "proxy_env_variable_set",
+    "response_endless_stream",
+    "header_injection_crlf_in_param",
+];
+
+const EVIDENCE: [&str; 9] = [
+    "byte_flip_each_position",
+    "entry_dropped",
+    "entries_swapped",
+    "tail_truncated",
+    "bundle_from_other_tenant",
+    "two_heads_same_seq",
+    "big_int_receipt",
+    "unsigned_checkpoint",
+    "signature_by_wrong_key",
 ];
 
 const GOVERNANCE: [&str; 19] = [
@@ -125,11 +171,14 @@ const UNTESTABLE: [(&str, [&str; 2]); 2] = [
 
 #[test]
 fn every_listed_threat_is_a_test_of_that_name() {
-    let lists: [&[&str]; 7] = [
+    let lists: [&[&str]; 10] = [
         &FAULTS_AND_TIME,
         &WEBHOOK_FORGERY_AND_REPLAY,
         &PARSING_AND_SIZE,
+        &APPROVAL_AND_SLACK,
         &API_AND_TENANCY,
+        &REQUESTS_TO_OUTSIDE,
+        &EVIDENCE,
         &GOVERNANCE,
         &FLEET,
         &EVENTS,
@@ -172,8 +221,12 @@ fn test_is_a_function_or_a_table_row() {
         assert!(!has("a/tests/b.rs", other), "{other}");
     }
     let row = "vec![(\"é\", é), (\"bad\", |account| bad(account))]";
-    assert!(has("a/tests/b.rs", row));
-    assert!(!has("a/src/b.rs", row), "only a test file has such a table");
+    let constant_row = "const NAME: &str = \"bad\";\nvec![trial(NAME, bad)]";
+    for row in [row, constant_row] {
+        assert!(has("a/tests/b.rs", row), "{row}");
+        assert!(!has("a/src/b.rs", row), "only a test file has such a table: {row}");
+    }
+    assert!(!has("a/tests/b.rs", "const NAME: &str = \"bad\";\n// trial(NAME, bad)"));
 }
 
 /// The files that may contain a test.
@@ -216,9 +269,19 @@ impl File {
 
     /// Whether a table of tests has a row with this name. Some of these names are not valid function names.
     fn has_row(&self, name: &str) -> bool {
-        let head = format!("(\"{name}\",");
+        let literal = format!("\"{name}\"");
+        let first_columns = [Some(literal.as_str()), self.constant(&literal)];
+        let heads: Vec<String> =
+            first_columns.into_iter().flatten().map(|first| format!("({first},")).collect();
+        let has_head = |(line, code): &(String, String)| heads.iter().any(|head| opens(line, code, head));
         let is_for_tests = self.path.starts_with("tests/") || self.path.contains("/tests/");
-        is_for_tests && self.lines.iter().any(|(line, code)| opens(line, code, &head))
+        is_for_tests && self.lines.iter().any(has_head)
+    }
+
+    /// The constant with this value. A test that starts its own process again needs its name in two places.
+    fn constant(&self, literal: &str) -> Option<&str> {
+        let tail = format!(": &str = {literal};");
+        self.lines.iter().find_map(|(line, _)| line.trim().strip_prefix("const ")?.strip_suffix(&tail))
     }
 }
 
