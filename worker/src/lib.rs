@@ -36,8 +36,8 @@ const BATCH_MAX: usize = 10;
 /// How long a running receive is waited for at shutdown, so that its messages can be returned at once.
 const LAST_RECEIVE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// After this long, a job on the decisions queue and one that builds evidence no longer count towards their queue's limit,
-/// so that later decisions and steps do not wait for them.
+/// After this time, a decision job or an evidence job moves to the slots for long jobs, so that later decisions and steps
+/// do not wait for it.
 const LONG_JOB_AFTER: Duration = Duration::from_secs(2);
 
 /// The pause after the store did not answer.
@@ -132,7 +132,7 @@ pub struct Worker<S> {
 struct LongJobs {
     /// For jobs of the decisions queue, as many as for steps.
     decisions: Arc<Slots>,
-    /// For jobs that build evidence, a quarter of that. Evidence that finds none is built later.
+    /// For jobs that build evidence, a quarter of that. If no slot is free, evidence is built later.
     evidence: Arc<Slots>,
 }
 

@@ -53,3 +53,20 @@ fn first_sweep_after(me: &WorkerId, every: Duration) -> Duration {
     let [share, ..] = *Digest::of_bytes(me.as_str().as_bytes()).as_bytes();
     every / 2 + every / 2 * u32::from(share) / 255
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn workers_that_start_together_sweep_at_different_times() {
+        let every = Duration::from_mins(1);
+        let delays =
+            (0..64).map(|number| first_sweep_after(&format!("worker-{number}").parse().unwrap(), every));
+        let delays: BTreeSet<Duration> = delays.collect();
+        assert!(delays.len() > 48, "{delays:?}");
+        assert!(delays.iter().all(|delay| (every / 2..=every).contains(delay)), "{delays:?}");
+    }
+}

@@ -189,7 +189,7 @@ fn check_cost(cargo: &Cargo, stages: &mut Stages) {
 
 fn check_scale(cargo: &Cargo, stages: &mut Stages) {
     let rates = [
-        "seal_per_second",
+        "evidence_per_second",
         "wake_per_second",
         "behind_per_second",
         "runs_per_second",

@@ -90,7 +90,7 @@ pub(crate) async fn verification<S: Store>(
     PathParam(run): PathParam<RunId>,
 ) -> Result<Json<Verification>, ApiError> {
     let (recorded, bytes) = handle.evidence(&run).await?;
-    let Some(key) = &api.public_key else {
+    let Some(keys) = &api.trusted_keys else {
         return Err(ApiError::new(
             StatusCode::CONFLICT,
             "NO_PUBLIC_KEY",
@@ -98,6 +98,7 @@ pub(crate) async fn verification<S: Store>(
         )
         .remedy("download the evidence and verify it with `countersign bundle verify --key …`"));
     };
+    let key = keys.signer_of(&bytes);
     let result = evidence::verify(&bytes, key);
     Ok(Json(Verification {
         verified: result.is_ok(),

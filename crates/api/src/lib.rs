@@ -28,7 +28,7 @@ mod workflows;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ::evidence::PublicKey;
+use ::evidence::TrustedKeys;
 use axum::Router;
 use domain::TenantId;
 use store::Store;
@@ -47,7 +47,7 @@ pub use runs::request_key;
 pub struct Api<S> {
     authenticator: Authenticator<S>,
     cursors: CursorSecret,
-    public_key: Option<PublicKey>,
+    trusted_keys: Option<TrustedKeys>,
     streams: stream::Streams,
     secrets: BTreeMap<TenantId, Vec<api_types::SecretName>>,
 }
@@ -58,16 +58,16 @@ impl<S: Store> Api<S> {
         Self {
             authenticator,
             cursors,
-            public_key: None,
+            trusted_keys: None,
             streams: stream::Streams::default(),
             secrets: BTreeMap::new(),
         }
     }
 
-    /// Sets the key to verify evidence with.
+    /// Sets the keys to verify evidence with.
     #[must_use]
-    pub fn with_public_key(mut self, key: PublicKey) -> Self {
-        self.public_key = Some(key);
+    pub fn with_trusted_keys(mut self, keys: TrustedKeys) -> Self {
+        self.trusted_keys = Some(keys);
         self
     }
 

@@ -192,13 +192,8 @@ impl From<EngineError> for ApiError {
                     .remedy("read GET /api/v1/tenant, and send the change again with the current revision")
             }
             EngineError::BadPolicy(error) => {
-                let index = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-                let location = error.location.as_ref().map(|location| SourceLocation {
-                    file: Some(location.file.clone()),
-                    line: index(location.line),
-                    column: index(location.column),
-                });
                 let problem = Self::new(StatusCode::BAD_REQUEST, "POLICY_INVALID", error.to_string());
+                let location = error.location.map(|at| source_location(&at.file, at.line, at.column));
                 Self { location, ..problem }
                     .remedy("correct the file at this location and send all files again")
             }
@@ -234,6 +229,11 @@ impl From<EngineError> for ApiError {
             | EngineError::NotifyFailure(_) => Self::unavailable(&error),
         }
     }
+}
+
+fn source_location(file: &str, line: u32, column: u32) -> SourceLocation {
+    let index = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    SourceLocation { file: Some(file.to_owned()), line: index(line), column: index(column) }
 }
 
 /// The code and the remedy for an event that has started no run.

@@ -339,7 +339,7 @@ fn run_action_routes<S: Store>() -> Vec<Route<S>> {
             runs::signal::<S>,
         )
         .request::<api_types::SendSignal>()
-        .response::<api_types::SignalResponse>(200, "The signal was delivered"),
+        .response::<api_types::SignalResponse>(200, "The signal was delivered, buffered, or received before"),
     ]
 }
 
@@ -434,7 +434,7 @@ fn approval_routes<S: Store>() -> Vec<Route<S>> {
             Method::GET,
             "/approvals",
             Role::Viewer,
-            ("listApprovals", "List open approvals, oldest first"),
+            ("listApprovals", "List pending approvals, oldest first"),
             approvals::list::<S>,
         )
         .with(Param::MINE)
@@ -452,7 +452,7 @@ fn approval_routes<S: Store>() -> Vec<Route<S>> {
             Method::POST,
             "/approvals/{approval}/approve",
             Role::Approver,
-            ("approve", "Approve"),
+            ("approve", "Approve a pending approval"),
             approvals::approve::<S>,
         )
         .request::<api_types::DecisionRequest>()
@@ -461,7 +461,7 @@ fn approval_routes<S: Store>() -> Vec<Route<S>> {
             Method::POST,
             "/approvals/{approval}/reject",
             Role::Approver,
-            ("reject", "Reject"),
+            ("reject", "Reject a pending approval"),
             approvals::reject::<S>,
         )
         .request::<api_types::DecisionRequest>()
@@ -484,7 +484,7 @@ fn tenant_routes<S: Store>() -> Vec<Route<S>> {
             Method::PUT,
             path,
             Role::Admin,
-            ("putTenant", "Replace users, groups and caps"),
+            ("putTenant", "Replace users, groups and limits"),
             tenant::put::<S>,
         )
         .request::<api_types::PutTenant>()

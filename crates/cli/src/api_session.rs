@@ -11,7 +11,7 @@ use client::{Client, ClientError, Remote, Transport};
 use connectors::ToolRegistry;
 use domain::{PersonId, RunId, RunKey, TenantId};
 use engine::{Engine, EngineError};
-use evidence::PublicKey;
+use evidence::TrustedKeys;
 use store::{Clock as _, Store, SystemClock};
 use views::EventDocument;
 use views::hint::CommandHints;
@@ -121,26 +121,26 @@ impl Context {
         (person, tenant): (PersonId, TenantId),
     ) -> Result<ApiSession, CliError> {
         let caller = Caller::local(tenant.clone(), person);
-        let key = self.public_key();
+        let keys = self.trusted_keys();
         let router =
-            with_store!(store, |store| in_process_routes(command_engine(store, tools)?, caller, key));
+            with_store!(store, |store| in_process_routes(command_engine(store, tools)?, caller, keys));
         let client = Client::new(Transport::InProcess(router));
         Ok(ApiSession { client, hints: self.hints_for(&tenant), tenant })
     }
 
-    /// The key next to the store file, if there is one.
-    fn public_key(&self) -> Option<PublicKey> {
+    /// The keys next to the store file, if there are any.
+    fn trusted_keys(&self) -> Option<TrustedKeys> {
         let path = keys::public_key_path(&self.store);
-        if self.targets_file().is_ok_and(|file| file) { keys::read_public_key(&path).ok() } else { None }
+        if self.targets_file().is_ok_and(|file| file) { keys::read_trusted_keys(&path).ok() } else { None }
     }
 }
 
 /// The routes of the API in this process.
-fn in_process_routes<S: Store>(engine: Engine<S>, caller: Caller, key: Option<PublicKey>) -> Router {
+fn in_process_routes<S: Store>(engine: Engine<S>, caller: Caller, keys: Option<TrustedKeys>) -> Router {
     let authenticator = Authenticator::local(Arc::new(engine), caller);
     let api = Api::new(authenticator, CursorSecret::new(CURSORS));
-    api::router(Arc::new(match key {
-        Some(key) => api.with_public_key(key),
+    api::router(Arc::new(match keys {
+        Some(keys) => api.with_trusted_keys(keys),
         None => api,
     }))
 }

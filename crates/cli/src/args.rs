@@ -39,6 +39,7 @@ Environment:
   COUNTERSIGN_STORE     store file, used without --store
   COUNTERSIGN_PROFILE   profile, used without --profile, --server and --store
   COUNTERSIGN_API_KEY   API key for a server, unless the profile names another location
+  COUNTERSIGN_EVIDENCE_KEY  public keys that bundle verify and bundle show trust, used without --key
   RUST_LOG              log level: error, warn, info (default), debug, trace";
 
 /// Run governed workflows: policy and approval before each change, no blind retries, signed evidence

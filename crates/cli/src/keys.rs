@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::EvidenceSigner;
-use evidence::{PublicKey, SigningKey};
+use evidence::{PublicKey, SigningKey, TrustedKeys};
 use secrecy::ExposeSecret as _;
 
 use crate::error::CliError;
 use crate::random;
 
-/// A key file has a few lines.
-const KEY_BYTES_MAX: u64 = 4096;
+/// A private key file has a few lines, and a public one has a few more for each replaced key.
+const KEY_BYTES_MAX: u64 = 64 * 1024;
 
 /// The permission bits of other users.
 const OTHERS: u32 = 0o077;
@@ -44,16 +44,15 @@ pub(crate) fn evidence_signer(store: &Path) -> Result<EvidenceSigner, CliError> 
     if !path.try_exists().unwrap_or(false) {
         create_key(&path)?;
     }
-    require_private(&path)?;
-    let text = read_key_file(&path)?;
-    let key = SigningKey::from_text(&text)
-        .map_err(|error| CliError::Key { path: path.clone(), why: error.to_string() })?;
+    let key = read_private_key(&path)?;
     let public_path = public_key_path(store);
     if !public_path.try_exists().unwrap_or(false) {
         create_file(&public_path, key.public().to_text().as_bytes(), 0o644)?;
     }
-    if read_public_key(&public_path)?.id() != key.public().id() {
-        let why = format!("its public key is not {}, so evidence would not verify", public_path.display());
+    if *read_trusted_keys(&public_path)?.current() != key.public() {
+        let public_path = public_path.display();
+        let why =
+            format!("its public key is not the newest one in {public_path}, so evidence would not verify");
         return Err(CliError::Key { path, why });
     }
     Ok(EvidenceSigner { key: Arc::new(key), origin: "countersign/embedded".to_owned() })
@@ -70,19 +69,74 @@ pub(crate) fn require_private(path: &Path) -> Result<(), CliError> {
     Err(CliError::Key { path: path.into(), why })
 }
 
-/// The public key of the store at `store`; the key pair is created if it does not exist.
-pub(crate) fn public_key(store: &Path) -> Result<PublicKey, CliError> {
+/// The public keys of the store at `store`; the key pair is created if it does not exist.
+pub(crate) fn trusted_keys(store: &Path) -> Result<TrustedKeys, CliError> {
     let path = public_key_path(store);
     if path.try_exists().unwrap_or(false) {
-        return read_public_key(&path);
+        return read_trusted_keys(&path);
     }
-    Ok(evidence_signer(store)?.key.public())
+    Ok(evidence_signer(store)?.key.public().into())
 }
 
-/// Reads the public key in the file at `path`.
-pub(crate) fn read_public_key(path: &Path) -> Result<PublicKey, CliError> {
-    PublicKey::from_text(&read_key_file(path)?)
-        .map_err(|error| CliError::Key { path: path.into(), why: error.to_string() })
+/// Reads the public keys in the file at `path`.
+pub(crate) fn read_trusted_keys(path: &Path) -> Result<TrustedKeys, CliError> {
+    TrustedKeys::from_text(&read_key_file(path)?).map_err(|error| unusable(path, &error))
+}
+
+/// Reads the private key in the file at `path`.
+fn read_private_key(path: &Path) -> Result<SigningKey, CliError> {
+    require_private(path)?;
+    SigningKey::from_text(&read_key_file(path)?).map_err(|error| unusable(path, &error))
+}
+
+fn unusable(path: &Path, error: &impl ToString) -> CliError {
+    CliError::Key { path: path.into(), why: error.to_string() }
+}
+
+/// What a replacement of the key changed.
+pub(crate) struct ReplacedKey {
+    pub(crate) old: PublicKey,
+    pub(crate) new: PublicKey,
+    pub(crate) public_path: PathBuf,
+    /// The file with the old private key.
+    pub(crate) old_path: PathBuf,
+}
+
+/// Replaces the key of the store at `store` by a new one. An interrupted replacement is completed by the next call.
+pub(crate) fn replace_key(store: &Path) -> Result<ReplacedKey, CliError> {
+    let (path, public_path) = (private_key_path(store), public_key_path(store));
+    let old = read_private_key(&path)?;
+    let keys = trusted_keys(store)?;
+    let new_path = with_suffix(store, ".key.new");
+    create_key(&new_path)?;
+    let new = read_private_key(&new_path)?.public();
+    // An interrupted call may have added it.
+    if *keys.current() != new {
+        add_key(&keys, &old, new, &public_path)?;
+    }
+    let failed = |source| CliError::Write { path: path.clone(), source };
+    let old_path = with_suffix(store, &format!(".key.{}", old.public().id().short()));
+    match fs::hard_link(&path, &old_path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+        _ => fs::rename(&new_path, &path).map_err(failed)?,
+    }
+    Ok(ReplacedKey { old: old.public(), new, public_path, old_path })
+}
+
+/// Adds the key in the file at `new_path` to the public keys at `public_path`, signed by the private key at `old_path`.
+pub(crate) fn add_replacement(
+    old_path: &Path,
+    new_path: &Path,
+    public_path: &Path,
+) -> Result<ReplacedKey, CliError> {
+    let (old, new) = (read_private_key(old_path)?, read_private_key(new_path)?.public());
+    add_key(&read_trusted_keys(public_path)?, &old, new, public_path)?;
+    Ok(ReplacedKey { old: old.public(), new, public_path: public_path.into(), old_path: old_path.into() })
+}
+
+fn add_key(keys: &TrustedKeys, old: &SigningKey, new: PublicKey, path: &Path) -> Result<(), CliError> {
+    let replaced = keys.replace(old, new).map_err(|error| unusable(path, &error))?;
+    replace_file(path, replaced.to_text().as_bytes(), 0o644)
 }
 
 fn read_key_file(path: &Path) -> Result<String, CliError> {
@@ -100,7 +154,25 @@ fn create_key(path: &Path) -> Result<(), CliError> {
 
 /// Creates the file atomically and keeps an existing one.
 fn create_file(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CliError> {
-    let failed = |source| CliError::Write { path: path.into(), source };
+    match write_draft(path, bytes, mode, |draft| fs::hard_link(draft, path))? {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        written => written.map_err(|source| CliError::Write { path: path.into(), source }),
+    }
+}
+
+/// Replaces the file atomically.
+fn replace_file(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CliError> {
+    let written = write_draft(path, bytes, mode, |draft| fs::rename(draft, path))?;
+    written.map_err(|source| CliError::Write { path: path.into(), source })
+}
+
+/// Writes a complete file next to `path`, and then moves it with `place`.
+fn write_draft(
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+    place: impl FnOnce(&Path) -> io::Result<()>,
+) -> Result<io::Result<()>, CliError> {
     let draft = with_suffix(path, &format!(".{}", random::hex::<4>()?));
     let written = OpenOptions::new()
         .write(true)
@@ -108,13 +180,10 @@ fn create_file(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CliError> {
         .mode(mode)
         .open(&draft)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::hard_link(&draft, path));
+        .and_then(|()| place(&draft));
     // The draft is no longer needed, or was never created.
     let _ = fs::remove_file(&draft);
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        written => written.map_err(failed),
-    }
+    Ok(written)
 }
 
 #[cfg(test)]
@@ -128,7 +197,7 @@ mod tests {
         let store = dir.path().join("runs.db");
         let first = evidence_signer(&store).unwrap().key.public().id();
         assert_eq!(evidence_signer(&store).unwrap().key.public().id(), first);
-        assert_eq!(public_key(&store).unwrap().id(), first);
+        assert_eq!(trusted_keys(&store).unwrap().current().id(), first);
         let mode = fs::metadata(private_key_path(&store)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);

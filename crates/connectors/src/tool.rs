@@ -58,7 +58,7 @@ pub struct ToolCall<'a> {
     pub action: &'a Action,
     /// The fence under which this worker holds the step. A credential that is issued for the call carries it.
     pub fence: Fence,
-    /// The time until the worker's lease ends. The call must return before then.
+    /// The time within which the call must return. The engine renews the lease meanwhile.
     pub time_left: Duration,
     /// An earlier attempt at this action may have taken effect; its outcome is unknown.
     pub again: bool,
@@ -103,7 +103,7 @@ impl ToolOutcome {
 /// The result of an action whose effect happened.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolResult {
-    /// The value that later steps read as `steps.ID.output`.
+    /// The value that later steps read as `steps.ID`.
     pub output: Value,
     /// Metadata of the external system's response, for the receipt.
     pub response: Value,
@@ -132,10 +132,10 @@ pub enum LookUpResult {
 /// 1. [`name`](Self::name) and [`effect_class`](Self::effect_class), when a workflow is checked or applied. No run
 ///    exists yet.
 /// 2. [`observe`](Self::observe), when a run reaches the step, if the tool [`observes`](Self::observes). It reads the
-///    external system and changes nothing. Policy judges the action without observed state first: a denied step sends
-///    no request.
-/// 3. [`propose`](Self::propose). It turns the step's fields and the observed state into an [`Action`]. Policy
-///    judges the action, approvers see it, and an approval is bound to its hash.
+///    external system and changes nothing. Policy is evaluated on the action without observed state first: a
+///    denied step sends no request.
+/// 3. [`propose`](Self::propose). It turns the step's fields and the observed state into an [`Action`]. The
+///    engine evaluates policy on the action, approvers see it, and an approval is bound to its hash.
 /// 4. [`perform`](Self::perform), once the action is allowed and this worker holds the step's lease. This is the
 ///    only method that changes the external system.
 /// 5. [`fence_out`](Self::fence_out) and [`look_up`](Self::look_up), only for the look-up class, when an earlier
@@ -147,8 +147,8 @@ pub enum LookUpResult {
 ///
 /// | class | declare it if | after an unknown outcome the engine |
 /// |---|---|---|
-/// | [`Pure`](EffectClass::Pure) | the call contacts no external system | calls `perform` again; policy is not asked |
-/// | [`ReadOnly`](EffectClass::ReadOnly) | the call changes nothing | asks policy, then calls `perform` again |
+/// | [`Pure`](EffectClass::Pure) | the call contacts no external system | calls `perform` again; policy is not evaluated |
+/// | [`ReadOnly`](EffectClass::ReadOnly) | the call changes nothing | evaluates policy, then calls `perform` again |
 /// | [`NativeKey`](EffectClass::NativeKey) | the external system ignores a second request with the same key | calls `perform` again |
 /// | [`CompareAndSet`](EffectClass::CompareAndSet) | the request has a precondition that its own effect makes false | calls `perform` again |
 /// | [`LookUp`](EffectClass::LookUp) | the tool can exclude older workers and then find out whether the effect happened | calls `fence_out`, then `look_up` |

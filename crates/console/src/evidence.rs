@@ -5,7 +5,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_T
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::{Digest, Evidence, RunId};
 use engine::EngineError;
-use evidence::{Check, PublicKey, Verified, VerifyError, verify_with_progress};
+use evidence::{Check, PublicKey, TrustedKeys, Verified, VerifyError, verify_with_progress};
 use maud::{Markup, html};
 use store::Store;
 use views::time::timestamp;
@@ -32,7 +32,7 @@ pub(crate) async fn show<S: Store>(
     let run = run_id(&run)?;
     let title = format!("Evidence of {run}");
     let (live, stream) = match user.handle.evidence(&run).await {
-        Ok((evidence, bytes)) => (bundle_page(&run, &evidence, &bytes, console.key.as_ref()), Stream::None),
+        Ok((evidence, bytes)) => (bundle_page(&run, &evidence, &bytes, console.keys.as_ref()), Stream::None),
         Err(EngineError::NoEvidence { .. }) => (no_evidence(&run), Stream::Poll),
         Err(error) => return Err(error.into()),
     };
@@ -65,7 +65,8 @@ pub(crate) async fn report<S: Store>(
     let run = run_id(&run)?;
     let (_, bytes) = user.handle.evidence(&run).await?;
     // There is no report of evidence that does not verify.
-    let verified = console.key.as_ref().and_then(|key| evidence::verify(&bytes, key).ok());
+    let verified =
+        console.keys.as_ref().and_then(|keys| evidence::verify(&bytes, keys.signer_of(&bytes)).ok());
     let verified = verified.ok_or_else(|| PageError::not_found("report"))?;
     Ok(([(CONTENT_SECURITY_POLICY, REPORT_POLICY)], Html(evidence::html(&verified))).into_response())
 }
@@ -81,14 +82,14 @@ fn no_evidence(run: &RunId) -> Markup {
     }
 }
 
-fn bundle_page(run: &RunId, evidence: &Evidence, bytes: &[u8], key: Option<&PublicKey>) -> Markup {
+fn bundle_page(run: &RunId, evidence: &Evidence, bytes: &[u8], keys: Option<&TrustedKeys>) -> Markup {
     let about = facts(&[
         ("sha256", html! { code { (evidence.bundle.sha256) } }),
         ("Size", html! { (evidence.bundle.bytes) " bytes" }),
         ("Created", html! { (timestamp(evidence.recorded_at)) }),
         ("Log index", html! { (evidence.index) }),
     ]);
-    let verification = key.map(|key| verify(evidence, bytes, key));
+    let verification = keys.map(|keys| verify(evidence, bytes, keys.signer_of(bytes)));
     html! {
         (about)
         @match &verification {

@@ -27,7 +27,7 @@ mod workflows;
 
 use std::sync::Arc;
 
-use ::evidence::PublicKey;
+use ::evidence::TrustedKeys;
 use api::auth::login::{CALLBACK, Login};
 use api::auth::session::Sessions;
 use api::{Authenticator, CursorSecret};
@@ -43,7 +43,7 @@ pub struct Console<S> {
     engine: Arc<Engine<S>>,
     sessions: Arc<Sessions>,
     cursors: CursorSecret,
-    key: Option<PublicKey>,
+    keys: Option<TrustedKeys>,
     login: Option<Login>,
 }
 
@@ -54,14 +54,14 @@ pub struct Parts<S> {
     /// Encrypts the cursors of lists. It can be the API's secret.
     pub cursors: CursorSecret,
     /// Verifies evidence. Without it the pages show that they cannot verify.
-    pub key: Option<PublicKey>,
+    pub keys: Option<TrustedKeys>,
 }
 
 impl<S: Store> Console<S> {
     pub fn new(parts: Parts<S>) -> Self {
-        let Parts { engine, sessions, cursors, key } = parts;
+        let Parts { engine, sessions, cursors, keys } = parts;
         let authenticator = Authenticator::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
-        Self { authenticator, engine, sessions, cursors, key, login: None }
+        Self { authenticator, engine, sessions, cursors, keys, login: None }
     }
 
     /// Enables login with an identity provider.

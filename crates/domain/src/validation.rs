@@ -83,14 +83,13 @@ fn within_caps(verdict: Verdict, context: &ActionContext<'_>) -> Verdict {
     verdict.tightened(Ruling::Deny, Reason::runtime("caps/max_writes_per_run", message))
 }
 
-/// Whether an attempt after a failed one needs an approval of its own: the earlier approval was for one attempt, and the
-/// time to repeat a risky action is for people to decide.
+/// Whether an attempt after a failed one needs an approval of its own. An approval covers one attempt at a risky action.
 pub(crate) fn repeats_need_approval(step: &PlannedStep, is_destructive: bool) -> bool {
     is_destructive || step.blast_radius >= BlastRadius::Medium
 }
 
-/// Another attempt at an opaque action would be a second effect if the first one happened, and so would one at an action
-/// whose key the external system forgets. If that is unknown, the attempt needs an approval at any blast radius.
+/// A repeated opaque action can cause a second effect. So can a repeated action whose key the external system has
+/// forgotten. Such an attempt needs an approval at any blast radius.
 fn approve_repeats(
     verdict: Verdict,
     action: &Action,

@@ -91,7 +91,7 @@ impl<S: Store> TenantHandle<S> {
         RunKey { tenant: self.tenant.clone(), run: run.clone() }
     }
 
-    /// The result of an operation on a run. If the run does not exist, the error says what became of its inbox entry.
+    /// The result of an operation on a run. If the run does not exist, the error has the status of its inbox entry.
     pub(crate) async fn explain_missing_run<T>(
         &self,
         result: Result<T, EngineError>,

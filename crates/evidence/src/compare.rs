@@ -8,7 +8,7 @@ use crate::bundle::{
 };
 use crate::envelope;
 use crate::error::VerifyError;
-use crate::key::PublicKey;
+use crate::trusted_keys::TrustedKeys;
 use crate::verify::parse;
 
 /// The ledger's records of an ended run, as they are now. The head in the record stands for the chain, so the caller
@@ -26,11 +26,11 @@ pub struct StoredRun<'a> {
 /// Whether a run has the content that was signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BundleComparison {
-    /// It has, and the given key signed the bundle.
+    /// It has, and one of the given keys signed the bundle.
     Matches,
     /// It has. The signature was not verified, because no key was given.
     Unverified,
-    /// It has, but the bundle names another key than the given one. Its signature proves nothing: a bundle that was
+    /// It has, but the bundle names none of the given keys. Its signature proves nothing: a bundle that was
     /// replaced can name any key.
     OtherKey,
     /// It has not: `what` differs from the bundle, or the bundle is not valid.
@@ -55,8 +55,8 @@ fn final_summaries(bundle: &EvidenceBundle) -> impl Iterator<Item = &ReceiptSumm
 }
 
 /// Compares a run with its bundle.
-pub fn compare(bytes: &[u8], key: Option<&PublicKey>, stored: &StoredRun<'_>) -> BundleComparison {
-    let (payload, status) = match key.map(|key| envelope::open(bytes, key)) {
+pub fn compare(bytes: &[u8], keys: Option<&TrustedKeys>, stored: &StoredRun<'_>) -> BundleComparison {
+    let (payload, status) = match keys.map(|keys| envelope::open(bytes, keys.signer_of(bytes))) {
         Some(Ok(payload)) => (Ok(payload), BundleComparison::Matches),
         None => (envelope::unverified_payload(bytes), BundleComparison::Unverified),
         Some(Err(VerifyError::WrongKey { .. })) => {

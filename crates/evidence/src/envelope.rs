@@ -57,6 +57,14 @@ pub(crate) fn open(bytes: &[u8], key: &PublicKey) -> Result<Vec<u8>, VerifyError
     if key.verifies(&signed_bytes(&payload), &signature) { Ok(payload) } else { Err(VerifyError::Signature) }
 }
 
+/// The key that the envelope names. The signature is not verified.
+pub(crate) fn signer_id(bytes: &[u8]) -> Option<Digest> {
+    match parse_envelope(bytes).ok()?.signatures.as_slice() {
+        [signed] => Some(signed.keyid),
+        _ => None,
+    }
+}
+
 /// The payload of the envelope. The signature is not verified.
 pub(crate) fn unverified_payload(bytes: &[u8]) -> Result<Vec<u8>, VerifyError> {
     decode_base64("payload", &parse_envelope(bytes)?.payload)

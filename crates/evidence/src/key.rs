@@ -31,6 +31,8 @@ pub enum InvalidKey {
     Armour { expected: &'static str },
     #[error("the {expected} in this file is not an Ed25519 key")]
     Content { expected: &'static str },
+    #[error("replacement {number} in this file is not signed by the key before it")]
+    Replacement { number: usize },
 }
 
 impl SigningKey {
@@ -76,10 +78,12 @@ impl PublicKey {
     /// Parses a PEM file.
     pub fn from_text(text: &str) -> Result<Self, InvalidKey> {
         let bytes = decode_pem("PUBLIC KEY", PUBLIC_PREFIX, text)?;
-        let key = VerifyingKey::from_bytes(&bytes).ok();
+        Self::from_bytes(&bytes).ok_or(InvalidKey::Content { expected: "PUBLIC KEY" })
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
         // With a weak key, one signature is valid for more than one message.
-        let key = key.filter(|key| !key.is_weak());
-        key.map(Self).ok_or(InvalidKey::Content { expected: "PUBLIC KEY" })
+        VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak()).map(Self)
     }
 
     /// A digest that identifies the key.
@@ -96,7 +100,7 @@ impl PublicKey {
     }
 }
 
-fn encode_pem(label: &str, body: &str) -> String {
+pub(crate) fn encode_pem(label: &str, body: &str) -> String {
     // Full capacity up front: growing would leave a copy of the secret in freed memory.
     let mut text = String::with_capacity(body.len() + 2 * label.len() + 40);
     for part in ["-----BEGIN ", label, "-----\n", body, "\n-----END ", label, "-----\n"] {
@@ -111,16 +115,17 @@ fn decode_pem<const N: usize>(
     prefix: [u8; N],
     text: &str,
 ) -> Result<[u8; 32], InvalidKey> {
-    let not_pem = InvalidKey::Armour { expected: label };
-    let mut lines = text.trim().lines().map(str::trim_end);
-    let first = lines.next().and_then(|line| line.strip_prefix("-----BEGIN ")?.strip_suffix("-----"));
-    let body = lines.next();
-    let last = lines.next().and_then(|line| line.strip_prefix("-----END ")?.strip_suffix("-----"));
-    let (Some(body), None) = (body, lines.next()) else { return Err(not_pem) };
-    if (first, last) != (Some(label), Some(label)) {
-        return Err(not_pem);
-    }
+    let body = pem_body(label, text).ok_or(InvalidKey::Armour { expected: label })?;
     decode_key(prefix, body).ok_or(InvalidKey::Content { expected: label })
+}
+
+/// The base64 text of a PEM block with this label, if `text` is one.
+pub(crate) fn pem_body<'t>(label: &str, text: &'t str) -> Option<&'t str> {
+    let mut lines = text.trim().lines().map(str::trim_end);
+    let first = lines.next()?.strip_prefix("-----BEGIN ")?.strip_suffix("-----")?;
+    let body = lines.next()?;
+    let last = lines.next()?.strip_prefix("-----END ")?.strip_suffix("-----")?;
+    ((first, last, lines.next()) == (label, label, None)).then_some(body)
 }
 
 fn decode_key<const N: usize>(prefix: [u8; N], body: &str) -> Option<[u8; 32]> {

@@ -17,6 +17,7 @@ mod error;
 mod html;
 mod key;
 mod log;
+mod trusted_keys;
 mod verify;
 
 pub use build::{BuildError, BundleInput, build, effects_of};
@@ -28,6 +29,7 @@ pub use error::VerifyError;
 pub use html::{html, html_with_notice};
 pub use key::{InvalidKey, PublicKey, SigningKey};
 pub use log::{LogEntry, LogProof, leaf};
+pub use trusted_keys::{NotReplaced, TrustedKeys};
 pub use verify::{
     BundleClaim, Check, Contradiction, Verified, claimed, claimed_run, is_signed_by, verify,
     verify_with_progress,

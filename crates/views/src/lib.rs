@@ -22,7 +22,7 @@ mod tests;
 
 use domain::{Approval, ModelUsage, Receipt, RunId, RunKey, StepSeq, StepState, Tenant, Timestamp};
 use engine::{DispatchState, Engine, EngineError, RunView, TenantHandle};
-use evidence::{BundleComparison, PublicKey};
+use evidence::{BundleComparison, TrustedKeys};
 use store::Store;
 
 use crate::hint::CommandHints;
@@ -110,10 +110,10 @@ impl RunSnapshot {
         handle: &TenantHandle<S>,
         run: &RunId,
         hints: CommandHints,
-        key: Option<&PublicKey>,
+        keys: Option<&TrustedKeys>,
     ) -> Result<Self, EngineError> {
         let snapshot = Self::load_for(handle, run, hints).await?;
-        let comparison = handle.compare_with_bundle(&snapshot.view, key).await;
+        let comparison = handle.compare_with_bundle(&snapshot.view, keys).await;
         Ok(Self { comparison, ..snapshot })
     }
 

@@ -287,5 +287,3 @@ resource "aws_cloudwatch_metric_alarm" "balancer_errors" {
   ok_actions          = var.alarm_topic_arns
   tags                = var.tags
 }
-
-# ---- addresses of deployments from before `ecs-service`

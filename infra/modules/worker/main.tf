@@ -201,5 +201,3 @@ resource "aws_cloudwatch_metric_alarm" "age" {
     }
   }
 }
-
-# ---- addresses of deployments from before `ecs-service`

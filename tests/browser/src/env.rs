@@ -203,8 +203,12 @@ async fn serve(
     let sessions = Arc::new(Sessions::new([9; 32], CookieSecurity::Loopback));
     let gate = Authenticator::new(Arc::clone(engine)).with_sessions(Arc::clone(&sessions));
     let cursors = CursorSecret::new([8; 32]);
-    let parts =
-        console::Parts { engine: Arc::clone(engine), sessions, cursors: cursors.clone(), key: Some(key) };
+    let parts = console::Parts {
+        engine: Arc::clone(engine),
+        sessions,
+        cursors: cursors.clone(),
+        keys: Some(key.into()),
+    };
     let console = match login(&url).await {
         Some(login) => Console::new(parts).with_login(login),
         None => Console::new(parts),

@@ -60,9 +60,9 @@ fn later() -> Timestamp {
     SystemClock.now() + DEDUPE_TTL
 }
 
-fn known(accepted: StoredEntry) -> InboxEntry {
+fn duplicate_entry(accepted: StoredEntry) -> InboxEntry {
     match accepted {
-        StoredEntry::Duplicate(known) => *known,
+        StoredEntry::Duplicate(entry) => *entry,
         StoredEntry::New => unreachable!("expected a duplicate"),
     }
 }
@@ -78,7 +78,7 @@ async fn same_key_returns_the_first_entry<S: Store>(store: Arc<S>) {
     let first = entry("acme", "sn:1", "proof");
     store.accept(first.clone()).await.unwrap();
     let again = InboxEntry { fingerprint: Fingerprint::of(&json!(2)), ..entry("acme", "sn:1", "another") };
-    assert_eq!(known(store.accept(again).await.unwrap()), first);
+    assert_eq!(duplicate_entry(store.accept(again).await.unwrap()), first);
     assert_eq!(store.entry(&first.run).await.unwrap(), Some(first));
 }
 
@@ -86,7 +86,7 @@ async fn same_proof_returns_the_first_entry<S: Store>(store: Arc<S>) {
     let first = entry("acme", "github:1", "proof");
     store.accept(first.clone()).await.unwrap();
     let again = entry("acme", "github:2", "proof");
-    assert_eq!(known(store.accept(again.clone()).await.unwrap()), first);
+    assert_eq!(duplicate_entry(store.accept(again.clone()).await.unwrap()), first);
     assert_eq!(store.entry(&again.run).await.unwrap(), None);
 }
 
@@ -142,17 +142,17 @@ async fn same_dedupe_key_returns_the_first_entry<S: Store>(store: Arc<S>) {
     assert_eq!(store.accept(first.clone()).await.unwrap(), StoredEntry::New);
     let later =
         |number, after| InboxEntry { at: first.at + after, ..with_dedupe_key("acme", number, "opened") };
-    assert_eq!(known(store.accept(later(2, Millis(4_999))).await.unwrap()), first);
+    assert_eq!(duplicate_entry(store.accept(later(2, Millis(4_999))).await.unwrap()), first);
     assert_eq!(store.entry(&later(2, Millis(0)).run).await.unwrap(), None);
     // The clock of another receiver may be behind.
     let earlier = InboxEntry { at: Timestamp(first.at.0 - 4_999), ..with_dedupe_key("acme", 3, "opened") };
-    assert_eq!(known(store.accept(earlier).await.unwrap()), first);
+    assert_eq!(duplicate_entry(store.accept(earlier).await.unwrap()), first);
 
     assert_eq!(store.accept(with_dedupe_key("acme", 4, "closed")).await.unwrap(), StoredEntry::New);
     assert_eq!(store.accept(with_dedupe_key("umbrella", 5, "opened")).await.unwrap(), StoredEntry::New);
     let next = later(6, DUPLICATE_WITHIN);
     assert_eq!(store.accept(next.clone()).await.unwrap(), StoredEntry::New);
-    assert_eq!(known(store.accept(later(7, Millis(9_999))).await.unwrap()), next);
+    assert_eq!(duplicate_entry(store.accept(later(7, Millis(9_999))).await.unwrap()), next);
 }
 
 async fn one_of_many_concurrent_duplicates_is_new<S: Store>(store: Arc<S>) {
@@ -189,7 +189,7 @@ async fn inbox_status_is_set_once<S: Store>(store: Arc<S>) {
         Write::Superseded
     );
     assert_eq!(store.entry(&received.run).await.unwrap().unwrap().status, InboxStatus::Started);
-    assert_eq!(known(store.accept(received).await.unwrap()).status, InboxStatus::Started);
+    assert_eq!(duplicate_entry(store.accept(received).await.unwrap()).status, InboxStatus::Started);
 }
 
 async fn pending_entry_is_due_until_it_is_processed<S: Store>(store: Arc<S>) {
@@ -224,7 +224,7 @@ async fn pending_entry_never_expires<S: Store>(store: Arc<S>) {
         store.accept(entry("acme", &format!("sn:{number}"), &format!("proof-{number}"))).await.unwrap();
     }
     let again = InboxEntry { at: SystemClock.now(), ..first.clone() };
-    assert_eq!(known(store.accept(again).await.unwrap()), first);
+    assert_eq!(duplicate_entry(store.accept(again).await.unwrap()), first);
 
     let refused = InboxStatus::rejected("two workflows want it", NOON);
     store.set_status(&first.run, refused.clone(), years_ago).await.unwrap();
@@ -240,7 +240,7 @@ async fn rejected_entry_is_reopened_once_per_rejection<S: Store>(store: Arc<S>) 
     let again = Reopen { was: refused.clone(), tries: 1, due_at: later() };
     assert_eq!(store.reopen(&received.run, again.clone()).await.unwrap(), Write::Superseded);
     store.set_status(&received.run, refused.clone(), later()).await.unwrap();
-    assert_eq!(known(store.accept(received.clone()).await.unwrap()).status, refused);
+    assert_eq!(duplicate_entry(store.accept(received.clone()).await.unwrap()).status, refused);
 
     assert_eq!(store.reopen(&received.run, again.clone()).await.unwrap(), Write::Committed);
     assert_eq!(store.reopen(&received.run, again).await.unwrap(), Write::Superseded);

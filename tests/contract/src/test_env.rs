@@ -101,8 +101,9 @@ impl TestEnv {
         let (acme, umbrella) =
             (create_tenant(&engine, "acme").await, create_tenant(&engine, "umbrella").await);
         let gate = change(Authenticator::new(Arc::clone(&engine)));
-        let api =
-            Api::new(gate, CursorSecret::new([3; 32])).with_public_key(public).with_secret_names(secrets());
+        let api = Api::new(gate, CursorSecret::new([3; 32]))
+            .with_trusted_keys(public.into())
+            .with_secret_names(secrets());
         Self { clock, router: api::router(Arc::new(api)), engine, acme, umbrella }
     }
 

@@ -32,11 +32,11 @@ Usage: scale [--only rates|fleet] [--nightly] [--seed N] [--json]
   --json       Print the results as one JSON object on standard output
 
 The rates:
-  seal     Bundles signed for one tenant by 4 processes with 128 jobs each, a second
-  wake     Due runs woken by one sweeper, a second
-  behind   The same, behind 2,500 finished runs without evidence
-  runs     Runs that start, finish and get their evidence, a second, before the hottest shared partition is full
-  backout  Runs canceled a second by `backout --all`; fails if the requests for each run grow with the number of runs
+  evidence  Bundles signed for one tenant by 4 processes with 128 jobs each, a second
+  wake      Due runs woken by one sweeper, a second
+  behind    The same, behind 2,500 finished runs without evidence
+  runs      Runs that start, finish and get their evidence, a second, before the hottest shared partition is full
+  backout   Runs canceled a second by `backout --all`; fails if the requests for each run grow with the number of runs
 
 The fleet runs for a simulated hour, or for six minutes in the small size. Indexes lag by up to 3 s, transactions become
 visible item by item, messages are late or delivered twice, and workers die. Afterwards no run may be lost, no effect

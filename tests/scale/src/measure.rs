@@ -25,12 +25,12 @@ const LATENCY: Duration = Duration::from_millis(10);
 /// How late an index is.
 const INDEX_LAG: Duration = Duration::from_secs(1);
 
-/// The processes that seal, and the jobs that each has in progress.
+/// The processes that build evidence, and the jobs that each has in progress.
 const PROCESSES: usize = 4;
 const JOBS: usize = 128;
 
 /// Finished runs without evidence in front of the due runs: more than one sweep reads.
-const UNSEALED: usize = 2_500;
+const WITHOUT_EVIDENCE: usize = 2_500;
 
 /// A larger number of runs may need this many times the requests for each.
 const REQUESTS_GROWTH_MAX: f64 = 1.1;
@@ -78,7 +78,7 @@ impl fmt::Display for Measurement {
         let Self { name, rate, goal, minimum, count, elapsed, load } = self;
         write!(
             f,
-            "{name:7} {rate:>8.0}/s  goal {goal:>6.0}/s  minimum {minimum:>6.0}/s  {count} in {:.2} s of virtual time, \
+            "{name:8} {rate:>8.0}/s  goal {goal:>6.0}/s  minimum {minimum:>6.0}/s  {count} in {:.2} s of virtual time, \
              {} requests, {} throttled",
             elapsed.as_secs_f64(),
             load.requests,
@@ -101,7 +101,7 @@ struct Limits {
 
 /// Runs all measurements in parallel, each on an empty table and in its own virtual time.
 pub(crate) fn all(sizes: Sizes, seed: u64) -> Result<Vec<Measurement>, String> {
-    let kinds = [Kind::Seal, Kind::Wake, Kind::WakeBehind, Kind::Runs, Kind::Backout];
+    let kinds = [Kind::Evidence, Kind::Wake, Kind::WakeBehind, Kind::Runs, Kind::Backout];
     thread::scope(|scope| {
         let measurements = kinds.map(|kind| scope.spawn(move || measure(kind, sizes, seed)));
         measurements.into_iter().map(join_thread).collect()
@@ -115,7 +115,7 @@ pub(crate) fn join_thread<T>(thread: ScopedJoinHandle<'_, Result<T, String>>) ->
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    Seal,
+    Evidence,
     Wake,
     WakeBehind,
     Runs,
@@ -127,7 +127,7 @@ fn measure(kind: Kind, sizes: Sizes, seed: u64) -> Result<Measurement, String> {
     runtime.map_err(to_text)?.block_on(async {
         let env = TestEnv::new(seed).await?;
         match kind {
-            Kind::Seal => env.seal(sizes.bundles).await,
+            Kind::Evidence => env.build_evidence(sizes.bundles).await,
             Kind::Wake => env.wake(sizes.due).await,
             Kind::WakeBehind => env.wake_behind(sizes.due / 5).await,
             Kind::Runs => env.finish(sizes.runs, sizes.tenants).await,
@@ -153,7 +153,7 @@ impl TestEnv {
     }
 
     /// Bundles of one tenant a second.
-    async fn seal(self, count: usize) -> Result<Measurement, String> {
+    async fn build_evidence(self, count: usize) -> Result<Measurement, String> {
         let processes: Vec<_> = (0..PROCESSES).map(|number| self.process(&format!("w{number}"))).collect();
         let tenant = tenant(0)?;
         let finished = stream::iter(0..count).map(|number| {
@@ -167,13 +167,13 @@ impl TestEnv {
         let finished: Vec<RunKey> = finished.buffer_unordered(JOBS).try_collect().await?;
         self.aws.network.start(Conditions::with_latency(LATENCY));
         let began = Instant::now();
-        let sealed = finished.iter().enumerate().map(|(number, run)| {
+        let built = finished.iter().enumerate().map(|(number, run)| {
             let engine = &processes[number % PROCESSES];
             async move { engine.operations().build_evidence(run).await.map(drop).map_err(to_text) }
         });
-        stream::iter(sealed).buffer_unordered(PROCESSES * JOBS).try_collect::<()>().await?;
+        stream::iter(built).buffer_unordered(PROCESSES * JOBS).try_collect::<()>().await?;
         // The processes compete for the head of the log after random delays: the rate is between 700/s and 930/s.
-        Ok(self.measurement("seal", count, began, Limits { goal: 1_000.0, minimum: 600.0 }))
+        Ok(self.measurement("evidence", count, began, Limits { goal: 1_000.0, minimum: 600.0 }))
     }
 
     /// Due runs woken a second, by one sweeper. The index is late, so it shows runs again that were just woken; a sweep
@@ -193,7 +193,7 @@ impl TestEnv {
     async fn wake_behind(self, count: usize) -> Result<Measurement, String> {
         let engine = self.process("w");
         let (busy, first) = (tenant(10)?, 1_000_000);
-        let finished = (first..first + UNSEALED).map(|number| {
+        let finished = (first..first + WITHOUT_EVIDENCE).map(|number| {
             let (engine, busy) = (&engine, &busy);
             async move { advance(engine, &start(engine, busy, number).await?).await }
         });

@@ -10,8 +10,8 @@ const FLOWS: usize = 40;
 
 const STEPS_MAX: u64 = 5;
 
-/// A concurrency key is shared by the runs of this many lanes.
-pub(crate) const LANES: u64 = 12;
+/// A concurrency key is shared by the runs of this many groups.
+pub(crate) const GROUPS: u64 = 12;
 
 /// A workflow of the soak.
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ fn flow(number: usize, endpoints: &Endpoints, rng: &mut Rng) -> Flow {
     if rng.percent(20) {
         let on_conflict = *rng.pick(&["join", "queue", "reject"]);
         file["concurrency"] =
-            json!({ "key": "${ trigger.lane }", "on_conflict": on_conflict, "scope": "workflow" });
+            json!({ "key": "${ trigger.group }", "on_conflict": on_conflict, "scope": "workflow" });
     }
     Flow { name, source: file.to_string() }
 }

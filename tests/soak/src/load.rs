@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::deployment::Deployment;
-use crate::flow::{Flow, LANES};
+use crate::flow::{Flow, GROUPS};
 use crate::people::{Clients, OPERATOR, REQUESTER, Shared, is_temporary};
 use crate::rng::Rng;
 
@@ -58,9 +58,9 @@ impl<S: Deployment> Load<S> {
         let flow = rng.pick(&self.flows).clone();
         let (sys_id, issue) = (format!("{number:032x}"), FIRST_ISSUE + number);
         self.deployment.external_systems().prepare(&sys_id, issue);
-        let lane = format!("lane-{}", rng.below(LANES));
+        let group = format!("group-{}", rng.below(GROUPS));
         let Ok(workflow) = flow.name.parse() else { return };
-        let input = json!({ "n": number, "sys_id": sys_id, "issue": issue, "lane": lane });
+        let input = json!({ "n": number, "sys_id": sys_id, "issue": issue, "group": group });
         let request = StartRun { workflow, input, record: None };
         let key = format!("soak-{number}");
         let Some(started) = self.request_start(&request, &key, clients, rng).await else { return };

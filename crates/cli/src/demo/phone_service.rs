@@ -2,7 +2,7 @@
 //!
 //! It counts requests and phone calls separately. It has no idempotency keys: every request rings.
 //!
-//! It can withhold a response until its caller is dead. The phone has then rung, and the caller never learns it.
+//! It can withhold a response until its caller is dead. The phone rings, and the caller gets no response.
 
 use std::collections::BTreeMap;
 use std::io;

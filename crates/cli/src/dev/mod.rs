@@ -280,7 +280,7 @@ fn routes<S: Store>(
         engine: Arc::clone(engine),
         cookie_security: CookieSecurity::Loopback,
         seeds: Seeds::random()?,
-        public: Some(keys::read_public_key(&keys::public_key_path(&page.context.store))?),
+        trusted_keys: Some(keys::read_trusted_keys(&keys::public_key_path(&page.context.store))?),
         webhook_auth,
         slack: [systems.slack_installation(page.context.tenant.clone())?].into_iter().collect(),
         secrets: Vec::new(),

@@ -23,7 +23,7 @@ use crate::context::Context;
 use views::hint::CommandHints;
 use views::time::relative;
 
-/// One or two screens.
+/// The maximum length of a list: one or two screens.
 const ROWS_MAX: u32 = 20;
 
 const STYLE: &str = include_str!("style.css");

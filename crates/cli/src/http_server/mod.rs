@@ -21,7 +21,7 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use domain::{Digest, TenantId};
 use engine::Engine;
-use evidence::PublicKey;
+use evidence::TrustedKeys;
 use http_server::ConnectionLimits;
 use ingress::routes::{slack, webhooks};
 use ingress::slack::SlackInstallations;
@@ -36,8 +36,8 @@ pub(crate) struct HttpServer<S> {
     pub(crate) engine: Arc<Engine<S>>,
     pub(crate) cookie_security: CookieSecurity,
     pub(crate) seeds: Seeds,
-    /// The key that verifies evidence.
-    pub(crate) public: Option<PublicKey>,
+    /// The keys that verify evidence.
+    pub(crate) trusted_keys: Option<TrustedKeys>,
     pub(crate) webhook_auth: WebhookAuth,
     pub(crate) slack: SlackInstallations,
     /// The names of the webhook and Slack secrets, for the API.
@@ -84,7 +84,7 @@ impl<S: Store> HttpServer<S> {
             engine,
             cookie_security,
             seeds,
-            public,
+            trusted_keys,
             webhook_auth,
             slack: slack_installations,
             secrets,
@@ -102,11 +102,11 @@ impl<S: Store> HttpServer<S> {
         let cursors = CursorSecret::new(seeds.cursors);
         let api =
             Api::new(authenticator, cursors.clone()).with_streams(streams.clone()).with_secret_names(secrets);
-        let api = match public {
-            Some(key) => api.with_public_key(key),
+        let api = match trusted_keys.clone() {
+            Some(keys) => api.with_trusted_keys(keys),
             None => api,
         };
-        let parts = ::console::Parts { engine: Arc::clone(&engine), sessions, cursors, key: public };
+        let parts = ::console::Parts { engine: Arc::clone(&engine), sessions, cursors, keys: trusted_keys };
         let console = Console::new(parts);
         let console = match login {
             Some(login) => console.with_login(login),

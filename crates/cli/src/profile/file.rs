@@ -12,7 +12,7 @@ use crate::error::CliError;
 use crate::input::read_file;
 use crate::new_file::replace;
 
-/// Several hundred profiles.
+/// The maximum size of the file: enough for several hundred profiles.
 const BYTES_MAX: usize = 64 * 1024;
 
 /// Reads the profiles; a missing file has none.

@@ -110,6 +110,96 @@ fn wrong_key_does_not_verify() {
         .prints("refused: the bundle is signed by key ");
 }
 
+/// The signer replaces its key between two runs. The auditor has the first key.
+#[test]
+fn evidence_of_a_replaced_key_still_verifies() {
+    let env = TestEnv::new();
+    let workflow =
+        "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}";
+    let first = env.start(workflow);
+    env.work("");
+    std::fs::copy(env.path("countersign.db.pub"), env.path("auditor.pub")).unwrap();
+    let replaced = env.run("bundle replace-key --json").expect(0).json();
+    let second = env.start(workflow);
+    env.work("");
+
+    for (run, key) in [(&first, "old"), (&second, "new")] {
+        env.run(&format!("bundle get {run}")).expect(0);
+        let shown = env.run(&format!("run show {run} --json")).expect(0).json();
+        assert_eq!(shown["chain"]["evidence"], "matches", "{key}: {shown}");
+        let verified =
+            env.run(&format!("bundle verify {run}.bundle --key auditor.pub --json")).expect(0).json();
+        assert_eq!((&verified["signer_verified"], &verified["key"]), (&true.into(), &replaced[key]));
+    }
+    env.run("store backup copy.db").expect(0);
+
+    // Without the signed replacement, the auditor does not accept the new key.
+    std::fs::remove_file(env.path(&format!("{second}.bundle.pub"))).unwrap();
+    env.run(&format!("bundle verify {second}.bundle --key auditor.pub"))
+        .expect(1)
+        .prints("refused: the bundle is signed by key ");
+    // Another signer's file does not help.
+    env.run("--store other.db worker --until-idle").expect(0);
+    std::fs::copy(env.path("other.db.pub"), env.path(&format!("{second}.bundle.pub"))).unwrap();
+    env.run(&format!("bundle verify {second}.bundle --key auditor.pub")).expect(1).prints("refused: ");
+}
+
+/// A command that was interrupted has added the new key, and the private key is still the old one.
+#[test]
+fn interrupted_replacement_of_the_key_is_completed() {
+    let env = TestEnv::new();
+    let workflow =
+        "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}";
+    env.start(workflow);
+    env.work("");
+    let old = std::fs::read(env.path("countersign.db.key")).unwrap();
+    let first = env.run("bundle replace-key --json").expect(0).json();
+    std::fs::rename(env.path("countersign.db.key"), env.path("countersign.db.key.new")).unwrap();
+    std::fs::copy(
+        first["old_private_key"].as_str().map(|path| env.path(path)).unwrap(),
+        env.path("countersign.db.key"),
+    )
+    .unwrap();
+    env.run("worker --until-idle").expect(2).prints("is not the newest one in");
+
+    let again = env.run("bundle replace-key --json").expect(0).json();
+    assert_eq!((&again["old"], &again["new"]), (&first["old"], &first["new"]));
+    let run = env.start(workflow);
+    env.work("");
+    env.run(&format!("bundle get {run}")).expect(0);
+    assert_eq!(std::fs::read(env.path(again["old_private_key"].as_str().unwrap())).unwrap(), old);
+}
+
+#[test]
+fn key_of_a_deployment_is_replaced_in_the_public_file() {
+    let env = TestEnv::new();
+    for store in ["old", "new"] {
+        env.run(&format!("--store {store} worker --until-idle")).expect(0);
+    }
+    let files = "--private-key old.key --new-private-key new.key --public-key old.pub";
+    env.run(&format!("bundle replace-key {files}")).expect(0).prints("give the workers the new private key");
+    let text = std::fs::read_to_string(env.path("old.pub")).unwrap();
+    assert_eq!(text.matches("COUNTERSIGN KEY REPLACEMENT").count(), 2, "{text}");
+    env.run(&format!("bundle replace-key {files}")).expect(2).prints("but the current public key is");
+    env.run("bundle replace-key --private-key old.key").expect(2).prints("--new-private-key");
+}
+
+#[test]
+fn trusted_key_can_be_configured() {
+    let env = TestEnv::new();
+    let run = env.start(
+        "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}",
+    );
+    env.work("");
+    env.run(&format!("bundle get {run}")).expect(0);
+    let verify = format!("bundle verify {run}.bundle --strict");
+    env.run(&verify).expect(1).prints("integrity only");
+    env.run_trusting("countersign.db.pub", &verify).expect(0).prints("verified: ");
+    env.run("--store other.db worker --until-idle").expect(0);
+    env.run_trusting("other.db.pub", &verify).expect(1).prints("refused: ");
+    env.run_trusting("missing.pub", &verify).expect(2).prints("missing.pub does not exist");
+}
+
 #[test]
 fn missing_or_invalid_key_is_named_with_a_fix() {
     let (env, stub) = (TestEnv::new(), HttpStub::open());

@@ -47,6 +47,7 @@ impl TestEnv {
         command.args(args.split_whitespace()).current_dir(self.home.path());
         command.env_remove("CI").env_remove("COUNTERSIGN_STORE").env_remove("RUST_LOG").env("USER", "ada");
         command.env_remove("COUNTERSIGN_PROFILE").env_remove("COUNTERSIGN_API_KEY");
+        command.env_remove("COUNTERSIGN_EVIDENCE_KEY");
         command.env_remove("COUNTERSIGN_AWS").env_remove("COUNTERSIGN_TABLE");
         command.env("XDG_CONFIG_HOME", self.path("config"));
         command
@@ -54,6 +55,11 @@ impl TestEnv {
 
     pub(crate) fn run(&self, args: &str) -> CommandOutput {
         CommandOutput::of(self.command(args).output().unwrap())
+    }
+
+    /// Runs it with the public keys in this file as the trusted ones.
+    pub(crate) fn run_trusting(&self, keys: &str, args: &str) -> CommandOutput {
+        CommandOutput::of(self.command(args).env("COUNTERSIGN_EVIDENCE_KEY", keys).output().unwrap())
     }
 
     /// Adds one argument without splitting it.

@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// `WordPress` executes this GET as a DELETE; judged as a read, it would need no approval.
+    /// `WordPress` executes this GET as a DELETE. If policy took it for a read, it would need no approval.
     #[test]
     fn get_that_overrides_its_method_is_no_action() {
         let propose_at = |query: &str| {

@@ -7,7 +7,7 @@
 //!   model: eu.amazon.nova-lite-v1:0
 //!   system: You sort incidents.
 //!   prompt: 'Which team is this for? Answer as {"team": …}.'
-//!   data: ${ steps.read.output.description }   # untrusted text, delimited from the prompt
+//!   data: ${ steps.read.description }          # untrusted text, delimited from the prompt
 //!   max_tokens: 400                 # default 1024
 //!   temperature: "0.2"
 //!   json: true                      # the answer must be JSON and is parsed
@@ -21,7 +21,7 @@
 //! often valid. Both answers are counted. A second invalid answer fails the step.
 //!
 //! The delimiters around `data` contain a digest of the data, so the data cannot close its own delimiters. They are a
-//! hint to the model and not a security boundary: policy judges every action that follows from an answer.
+//! hint to the model and not a security boundary: policy is evaluated on every action that follows from an answer.
 
 mod converse;
 mod format;

@@ -105,7 +105,7 @@ async fn change_between_read_and_write_is_a_conflict() {
 #[tokio::test]
 async fn stock_instance_gets_one_write_after_lost_reply() {
     let (instance, tools) = instance().await;
-    instance.be_stock();
+    instance.ignore_preconditions();
     let tool = tool(&tools, "servicenow.update");
     let action = propose(tool, &update(&json!({"state": "2"}))).await.unwrap();
     instance.faults().on_write(FakeFault::LostReply);

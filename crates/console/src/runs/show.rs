@@ -39,7 +39,7 @@ pub(super) async fn render<S: Store>(
     refused: Option<ApiError>,
 ) -> Result<Response, PageError> {
     let snapshot =
-        RunSnapshot::load_compared(&user.handle, run, CommandHints::plain(), console.key.as_ref()).await?;
+        RunSnapshot::load_compared(&user.handle, run, CommandHints::plain(), console.keys.as_ref()).await?;
     let receipts = receipts(&user, &snapshot).await?;
     let record = &snapshot.view.record;
     let live = html! {

@@ -110,7 +110,7 @@ impl TestEnv {
         let public = testkit::signing_key().public();
         let sessions = Arc::new(Sessions::new([1; 32], CookieSecurity::Https));
         let cursors = CursorSecret::new([2; 32]);
-        let parts = Parts { engine: Arc::clone(&engine), sessions, cursors, key: Some(public) };
+        let parts = Parts { engine: Arc::clone(&engine), sessions, cursors, keys: Some(public.into()) };
         let console = Console::new(parts);
         Self { router: router(Arc::new(console)), engine }
     }

@@ -28,7 +28,7 @@ impl TestEnv {
         let sessions = Arc::new(Sessions::new([1; 32], CookieSecurity::Loopback));
         let gate = Authenticator::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
         let cursors = CursorSecret::new([2; 32]);
-        let console = Console::new(Parts { engine, sessions, cursors: cursors.clone(), key: None });
+        let console = Console::new(Parts { engine, sessions, cursors: cursors.clone(), keys: None });
         let console = console.with_login(Login::new(settings(&url, &issuer.url)).unwrap());
         let api = api::router(Arc::new(Api::new(gate, cursors)));
         let routes = router(Arc::new(console)).merge(api);

@@ -118,8 +118,8 @@ pub(super) fn close_step(
     advance_run(draft, seq, last, is_undoable)
 }
 
-/// A rejection concerns the step that ended. An undo keeps it, because it may be one that the undone run passed on, and
-/// it is not known for which step.
+/// A rejection concerns the step that ended. An undo keeps the rejection: it may come from the undone run,
+/// which does not record the step.
 fn forget_rejection(draft: &mut Draft<'_>) {
     if draft.record.undone_run().is_none() {
         draft.record.rejected = None;

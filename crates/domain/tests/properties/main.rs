@@ -21,6 +21,7 @@ mod scenario;
 mod schedule;
 mod test_env;
 mod transitions;
+mod validation;
 
 use proptest::test_runner::Config;
 

@@ -59,7 +59,7 @@ fn approver_removed_before_the_claim_does_not_count() {
 }
 
 #[test]
-fn interrupted_effect_needs_approvers_who_are_still_in_the_directory() {
+fn departed_approver_stops_an_interrupted_effect() {
     let approved = PlannedStep { blast_radius: BlastRadius::Medium, ..own("native") };
     let mut env = env_with([vec![approved], vec![own("read")]]);
     env.apply(0, Op::Advance).unwrap();
@@ -75,7 +75,7 @@ fn interrupted_effect_needs_approvers_who_are_still_in_the_directory() {
 }
 
 #[test]
-fn interrupted_effect_needs_the_approval_that_policy_now_requires() {
+fn stricter_policy_stops_an_interrupted_effect() {
     for (blast_radius, approved) in [(BlastRadius::Low, false), (BlastRadius::Medium, true)] {
         let mut env = env_with([vec![PlannedStep { blast_radius, ..own("native") }], vec![own("read")]]);
         env.apply(0, Op::Advance).unwrap();

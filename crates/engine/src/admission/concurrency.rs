@@ -61,7 +61,8 @@ impl<S: Store> AdmissionService<'_, S> {
         }
     }
 
-    /// Whether `run` may take the key. A request that waits has done so since `waiting_since`, and lets earlier ones pass.
+    /// Whether `run` may take the key. `waiting_since` is when a queued request arrived; requests that arrived earlier go
+    /// first.
     pub(super) async fn key_status(
         self,
         run: &RunKey,

@@ -51,7 +51,7 @@ impl DispatchState {
 }
 
 /// When dispatch was found running: for the fleet, which all tenants share, and for each tenant. A stop is never cached:
-/// starting dispatch enqueues the waiting runs, and a stale answer must not turn them away.
+/// with a stale stop, workers would drop the messages that `dispatch start` sends.
 #[derive(Default)]
 pub(crate) struct DispatchCache {
     cached: Mutex<Cached>,

@@ -116,7 +116,7 @@ impl PolicyQuestion {
 }
 
 /// How many effects the run will have had when the step at `seq` starts. A step that is prepared while the previous
-/// one is still held comes after that one's effect.
+/// step runs counts the effect of the previous step.
 fn writes_done(loaded: &LoadedRun, seq: StepSeq) -> u32 {
     let record = &loaded.record;
     let ending =

@@ -86,8 +86,8 @@ impl<S: Store> TenantHandle<S> {
             return Err(EngineError::TenantTooLarge { bytes, most });
         }
         check_people(&updated.people, &updated.groups)?;
-        // Before the directory is written: a request that fails in between is repeated, and then revokes the rest. After
-        // the write, the same request would find no departed user.
+        // Keys are revoked before the directory is written. If the request fails in between, its retry still finds the
+        // departed users.
         self.revoke_keys_of(&departed(&current, &updated)).await?;
         let change = AdminChange::of_settings(&current, &updated);
         match self.write_audited(AuditedWrite::Tenant(updated.clone()), change).await? {

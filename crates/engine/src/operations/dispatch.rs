@@ -72,8 +72,8 @@ impl<S: Store> OperationsService<'_, S> {
         Ok(self.core.retry_busy(S::fleet).await?.and_then(|fleet| fleet.stopped))
     }
 
-    /// Stops dispatch; returns its state. Every process has seen it [`STOP_VISIBLE_AFTER`] this returns; steps in progress
-    /// finish. If it was stopped before, the first stop is kept.
+    /// Stops dispatch; returns its state. Every process observes the stop within [`STOP_VISIBLE_AFTER`] of the return.
+    /// Steps in progress finish. If it was stopped before, the first stop is kept.
     pub async fn stop_dispatch(
         self,
         scope: &DispatchScope,

@@ -8,7 +8,7 @@
 
 use domain::chain::StoredEvent;
 use domain::{Approval, ApprovalId, Evidence, IdempotencyKey, Receipt, RunId, RunKey, RunRecord};
-use evidence::{BundleComparison, BundleInput, LogEntry, PublicKey, ReceiptOwner, StoredRun};
+use evidence::{BundleComparison, BundleInput, LogEntry, ReceiptOwner, StoredRun, TrustedKeys};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use store::{LogPosition, Store, StoreError, Write};
 
@@ -32,9 +32,9 @@ impl<S: Store> TenantHandle<S> {
     pub async fn compare_with_bundle(
         &self,
         view: &RunView,
-        key: Option<&PublicKey>,
+        keys: Option<&TrustedKeys>,
     ) -> Option<BundleComparison> {
-        let compared = OperationsService::new(&self.core).compare_with_bundle(view, key).await;
+        let compared = OperationsService::new(&self.core).compare_with_bundle(view, keys).await;
         compared.unwrap_or_else(|error| {
             let (run, error) = (&view.record.key, error_chain(&error));
             tracing::warn!(event = "bundle_not_compared", %run, error, "run not compared with its bundle");
@@ -128,7 +128,7 @@ impl<S: Store> OperationsService<'_, S> {
     pub async fn compare_with_bundle(
         self,
         view: &RunView,
-        key: Option<&PublicKey>,
+        keys: Option<&TrustedKeys>,
     ) -> Result<Option<BundleComparison>, EngineError> {
         let record = &view.record;
         if !record.status.is_terminal() {
@@ -145,7 +145,7 @@ impl<S: Store> OperationsService<'_, S> {
         let receipts: Vec<Receipt> = receipts.into_iter().flatten().collect();
         let (steps, approvals) = (&view.steps, &view.approvals);
         let stored = StoredRun { record, plan: view.plan(), steps, approvals, receipts: &receipts };
-        Ok(Some(evidence::compare(&bytes, key, &stored)))
+        Ok(Some(evidence::compare(&bytes, keys, &stored)))
     }
 
     /// The receipt that the run `owner` of the same tenant wrote under `key`, although another run's may have displaced it.
@@ -174,9 +174,9 @@ impl<S: Store> OperationsService<'_, S> {
         }
     }
 
-    /// Stores the bundle, or finds the one that the run has. That one counts if this key signed it and it has the same
-    /// leaf. A bundle that another key signed may be forged. If it is not, because the key was replaced before the bundle
-    /// was recorded, a worker with the previous key records it.
+    /// Stores the bundle, or returns the existing bundle if this key signed it and its log leaf is the same. A bundle that
+    /// another key signed may be forged. If the key was replaced before the bundle was recorded, a worker with the
+    /// previous key records it.
     async fn put_bundle(
         self,
         record: &RunRecord,

@@ -9,8 +9,8 @@ use countersign_engine::{
 };
 use domain::tenant::{Caps, Person};
 use domain::{
-    Approval, ApprovalStatus, Cause, Digest, Initiator, Job, Millis, QueueName, Refusal, RunKey, RunStatus,
-    StepState, Subject, Tenant,
+    Approval, ApprovalStatus, Cause, Digest, IdempotencyKey, Initiator, Job, Millis, QueueName, Refusal,
+    RunKey, RunStatus, StepState, Subject, Tenant,
 };
 use serde_json::{Value, json};
 use store::{
@@ -387,6 +387,10 @@ async fn second_undo_does_not_repeat_what_the_first_one_did() {
     let one_step = AdvanceLimits { steps: 1, ..AdvanceLimits::default() };
     Box::pin(env.engine.execution().advance(&first, &(), one_step)).await.unwrap();
     assert_eq!(env.writes(), 3);
+    // The rollback of the run itself would have the same key.
+    let key = IdempotencyKey::for_step(&"test.set".parse().unwrap(), &env.run.run, &"b".parse().unwrap());
+    let receipts = handle.receipts(&first.run).await.unwrap();
+    assert_eq!(receipts.iter().map(|receipt| &receipt.key).collect::<Vec<_>>(), [&key.reverse()]);
     handle.cancel(&first.run, "not now").await.unwrap();
 
     let plan = handle.undo_plan(&env.run.run).await.unwrap();

@@ -3,7 +3,7 @@
 //! It behaves like an instance where the tools can tell: values are strings, references include a link unless excluded,
 //! unknown columns are silently ignored, every change increments `sys_mod_count`, and `work_notes` appear only in
 //! `sys_journal_field`. One difference from a stock instance: a PATCH with `sysparm_query=sys_mod_count={n}` is a
-//! compare-and-set that returns 412 if the record has changed. [`ServiceNow::be_stock`] turns that off.
+//! compare-and-set that returns 412 if the record has changed. [`ServiceNow::ignore_preconditions`] turns that off.
 
 mod query;
 mod table;
@@ -84,7 +84,7 @@ impl ServiceNow {
     }
 
     /// Ignores preconditions from now on, like a stock instance.
-    pub fn be_stock(&self) {
+    pub fn ignore_preconditions(&self) {
         self.instance.lock().compares = false;
     }
 

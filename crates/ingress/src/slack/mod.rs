@@ -127,11 +127,7 @@ pub async fn handle<S: Store>(
 async fn with_time_limit<T>(call: impl Future<Output = T>) -> Option<T> {
     let result = tokio::time::timeout(ENGINE_WITHIN.std(), call).await.ok();
     if result.is_none() {
-        tracing::warn!(
-            event = "slack_timeout",
-            timeout_ms = ENGINE_WITHIN.0,
-            "engine did not answer in time for Slack"
-        );
+        tracing::warn!(event = "slack_timeout", timeout_ms = ENGINE_WITHIN.0, "engine call timed out");
     }
     result
 }

@@ -88,10 +88,7 @@ pub(super) fn class(class: EffectClass) -> &'static str {
 
 /// An RFC 3339 timestamp in UTC.
 pub(super) fn utc(at: Timestamp) -> String {
-    match jiff::Timestamp::from_millisecond(at.0) {
-        Ok(at) => at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        Err(_) => at.to_string(),
-    }
+    at.to_string()
 }
 
 /// A timestamp in each reader's time zone. It is Slack markup and must not be escaped.

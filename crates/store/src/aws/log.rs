@@ -174,8 +174,8 @@ where
                 return Ok(positions);
             }
             // A throttled or unresponsive table is an error here, because the SDK has already retried for seconds.
-            // Another process won this round, so the delay depends on how long a round takes.
-            let delay = started.elapsed() * round.min(BACKOFF_ROUNDS_MAX);
+            // Another process won this round.
+            let delay = delay_max(started.elapsed(), round);
             tokio::time::sleep(log_retry_delay(self.salt, tenant, delay, round)).await;
         }
         Err(StoreError::Busy { doing: APPENDING })
@@ -276,6 +276,11 @@ where
     }
 }
 
+/// The longest delay after a lost round that took this long. A shorter one than a round would lose the next round too.
+fn delay_max(took: Duration, round: u32) -> Duration {
+    took * round.min(BACKOFF_ROUNDS_MAX)
+}
+
 /// A delay between zero and `max`. Differs between processes.
 fn log_retry_delay(salt: u64, tenant: &TenantId, max: Duration, round: u32) -> Duration {
     jitter::up_to(max, &format!("{salt} {tenant}"), round)
@@ -309,6 +314,13 @@ mod tests {
             before = after;
         }
         assert_eq!(before, frontier);
+    }
+
+    #[test]
+    fn delay_after_a_lost_round_grows_with_the_duration_of_a_round() {
+        for took in [Duration::from_millis(10), Duration::from_secs(1)] {
+            assert_eq!([1, 2, 9].map(|round| delay_max(took, round)), [took, took * 2, took * 2]);
+        }
     }
 
     #[test]

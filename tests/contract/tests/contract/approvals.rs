@@ -5,7 +5,7 @@ use countersign_contract::TestEnv;
 use domain::Role;
 use serde_json::{Value, json};
 
-/// B1: a second decision changes nothing.
+/// A second decision changes nothing.
 #[tokio::test]
 async fn decision_counts_once() {
     let env = TestEnv::new().await;
@@ -86,7 +86,7 @@ async fn unknown_user_cannot_decide() {
     assert_eq!(env.post(key, &path, &json!({})).await.status, 200);
 }
 
-/// C10: a rejection can pause the run until an operator continues it.
+/// A rejection can pause the run until an operator continues it.
 #[tokio::test]
 async fn operator_continues_a_rejected_run() {
     for (verb, status) in [("retry", "waiting_approval"), ("cancel", "canceled")] {

@@ -73,30 +73,30 @@ impl Waiting {
     }
 
     async fn assert_refused(&self, id: &str, event: &str, payload: &Value, code: &str) {
-        let before = self.shown().await;
+        let before = self.get_run().await;
         let reply = self.send(id, event, payload).await;
         assert_eq!(reply.status_and_code(), (409, code.to_owned()), "{}", reply.text());
         self.advance().await;
-        assert_eq!(self.shown().await, before);
+        assert_eq!(self.get_run().await, before);
     }
 
-    async fn shown(&self) -> Value {
+    async fn get_run(&self) -> Value {
         self.env.get(self.env.acme.key(Role::Viewer), &format!("/runs/{}", self.run)).await.json()
     }
 
     async fn status(&self) -> String {
-        self.shown().await["status"].as_str().unwrap().to_owned()
+        self.get_run().await["status"].as_str().unwrap().to_owned()
     }
 
     /// The step at which the run is.
     async fn step(&self) -> String {
-        let shown = self.shown().await;
+        let shown = self.get_run().await;
         let current = usize::try_from(shown["current_step"].as_u64().unwrap()).unwrap();
         shown["steps"][current]["id"].as_str().unwrap().to_owned()
     }
 
     async fn outputs(&self) -> Vec<Value> {
-        let steps = self.shown().await["steps"].as_array().unwrap().clone();
+        let steps = self.get_run().await["steps"].as_array().unwrap().clone();
         steps.into_iter().map(|step| step["output"].clone()).collect()
     }
 }
@@ -124,9 +124,9 @@ async fn event_twice_same_id() {
 
     assert_eq!(waiting.news("s2", json!(2)).await, "delivered");
     assert_eq!(waiting.status().await, "succeeded");
-    let ended = waiting.shown().await;
+    let ended = waiting.get_run().await;
     assert_eq!(waiting.news("s1", json!(1)).await, "duplicate", "also after the end");
-    assert_eq!(waiting.shown().await, ended);
+    assert_eq!(waiting.get_run().await, ended);
     // Another run that waits for the same event.
     let other = format!("/runs/{}", waiting.env.acme.runs.waiting);
     let other = waiting.env.get(waiting.env.acme.key(Role::Viewer), &other).await.json();

@@ -51,7 +51,7 @@ async fn everything(env: &TestEnv, tenant: &TestTenant) -> Vec<Reply> {
     seen
 }
 
-/// B7: on every route, a resource of another tenant looks like one that does not exist.
+/// On every route, a resource of another tenant looks like one that does not exist.
 #[tokio::test]
 async fn other_tenant_run_id() {
     let env = TestEnv::new().await;

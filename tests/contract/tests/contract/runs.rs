@@ -60,7 +60,7 @@ async fn traces(env: &TestEnv, run: &RunId) -> Vec<TraceContext> {
     traces
 }
 
-/// C17: also after a later signal without a trace context.
+/// Also after a later signal without a trace context.
 #[tokio::test]
 async fn run_keeps_the_trace_of_its_request() {
     let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -140,7 +140,7 @@ async fn runs_are_filtered_by_record_and_time() {
     }
 }
 
-/// C15: events after a number.
+/// Events after a number.
 #[tokio::test]
 async fn events_are_paged_by_number() {
     let env = TestEnv::new().await;

@@ -71,7 +71,7 @@ async fn list_cursor_from_other_tenant() {
     }
 }
 
-/// B6: one key identifies one run permanently.
+/// One key identifies one run permanently.
 #[tokio::test]
 async fn idempotency_key_same_other_body() {
     let env = TestEnv::new().await;

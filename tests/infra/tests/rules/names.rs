@@ -12,14 +12,14 @@ const META_ARGUMENTS: [&str; 5] = ["source", "for_each", "count", "depends_on", 
 
 #[test]
 fn every_reference_resolves() {
-    assert_eq!(unknown(&infra()), [""; 0]);
+    assert_eq!(unresolved_names(&infra()), [""; 0]);
     let broken = r#"
         locals { a = var.missing }
         output "b" { value = "${local.b}/${aws_sqs_queue.gone[0].arn}" }
         output "c" { value = module.nowhere.arn }
         output "d" { value = data.aws_region.gone.name }
     "#;
-    let faults = unknown(&fixture(broken));
+    let faults = unresolved_names(&fixture(broken));
     for name in ["var.missing", "local.b", "aws_sqs_queue.gone", "module.nowhere", "data.aws_region.gone"] {
         assert_reported(&faults, name);
     }
@@ -46,13 +46,13 @@ fn module_calls_match_module_variables() {
     assert_reported(&faults, "module.one has no output `four`");
 }
 
-fn unknown(modules: &[Module]) -> Vec<String> {
+fn unresolved_names(modules: &[Module]) -> Vec<String> {
     let mut faults = Vec::new();
     for module in modules {
-        let known = known(module);
+        let declared = declared_names(module);
         for names in references(module.body()) {
             let Some(name) = name(&names) else { continue };
-            if !known.contains(&name) {
+            if !declared.contains(&name) {
                 faults.push(format!("{}: {name} is not declared", module.path));
             }
         }
@@ -71,7 +71,7 @@ fn name(names: &[String]) -> Option<String> {
     names.get(..parts).map(|names| names.join("."))
 }
 
-fn known(module: &Module) -> BTreeSet<String> {
+fn declared_names(module: &Module) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     known.extend(module.blocks("variable").map(|block| format!("var.{}", label(block, 0))));
     known.extend(module.blocks("module").map(|block| format!("module.{}", label(block, 0))));

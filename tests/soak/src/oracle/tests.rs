@@ -78,16 +78,26 @@ async fn changed_receipts_are_violations() {
     let observed = observed().await;
     let removed = violations(&observed, |it| it.runs[0].receipts.clear());
     assert!(removed[0].what.contains("the ledger has no receipt"), "{removed:?}");
-    let unsealed = violations(&observed, |it| bundles(it).for_each(|bundle| bundle.receipts.clear()));
-    assert!(unsealed.iter().any(|found| found.what.contains("the evidence has no receipt")), "{unsealed:?}");
-    assert!(unsealed.iter().any(|found| found.what.contains("the receipts say 0")), "{unsealed:?}");
+    let without_evidence = violations(&observed, |it| bundles(it).for_each(|bundle| bundle.receipts.clear()));
+    assert!(
+        without_evidence.iter().any(|found| found.what.contains("the evidence has no receipt")),
+        "{without_evidence:?}"
+    );
+    assert!(
+        without_evidence.iter().any(|found| found.what.contains("the receipts say 0")),
+        "{without_evidence:?}"
+    );
 }
 
 #[tokio::test]
 async fn missing_runs_and_bundles_are_violations() {
     let observed = observed().await;
-    let unsealed = violations(&observed, |it| it.runs[0].bundle = Err("no evidence is recorded".to_owned()));
-    assert!(unsealed.iter().any(|found| found.what == "no evidence is recorded"), "{unsealed:?}");
+    let without_evidence =
+        violations(&observed, |it| it.runs[0].bundle = Err("no evidence is recorded".to_owned()));
+    assert!(
+        without_evidence.iter().any(|found| found.what == "no evidence is recorded"),
+        "{without_evidence:?}"
+    );
     let lost = violations(&observed, |it| drop(it.runs.remove(0)));
     assert!(lost.iter().any(|found| found.what.contains("the run does not exist")), "{lost:?}");
     let extra = violations(&observed, |it| it.journal.started.clear());

@@ -28,9 +28,9 @@ pub(super) async fn verify_and_alter(
     worker: &WorkerProcess,
 ) -> Result<Vec<Check>, CliError> {
     let bytes = wait_for_bundle(env, run, worker).await?;
-    let key = keys::read_public_key(&keys::public_key_path(&env.context.store))?;
+    let keys = keys::read_trusted_keys(&keys::public_key_path(&env.context.store))?;
     let path = env.write(BUNDLE, &bytes)?;
-    env.write(PUBLIC_KEY, key.to_text())?;
+    env.write(PUBLIC_KEY, keys.to_text())?;
     narrator.section("The evidence verifies").await?;
     narrator.paragraph(&format!(
         "When the run ended, worker B built an evidence bundle: one signed file of {} bytes with the chain of events, \
@@ -39,10 +39,10 @@ pub(super) async fn verify_and_alter(
         bytes.len()
     ))?;
     narrator.block(&format!("countersign bundle verify {}", quoted(&path.to_string_lossy())))?;
-    let verified = verify(&bytes, &key);
+    let verified = verify(&bytes, keys.current());
     narrator.quote(&result_line(&verified))?;
     let (altered, at) = alter_one_byte(&bytes);
-    let refused = verify(&altered, &key);
+    let refused = verify(&altered, keys.current());
     narrator.paragraph(&format!("The same file with one byte changed (byte {at}):"))?;
     narrator.quote(&result_line(&refused))?;
     Ok(vec![

@@ -42,8 +42,8 @@ pub(super) async fn play(
     narrator.paragraph(&format!("grace approves, and the run has {status}. The incident in ServiceNow:"))?;
     let after = incident(env);
     narrator.block(&render(&after))?;
-    let key = keys::read_public_key(&keys::public_key_path(&env.context.store))?;
-    let verified = verify(&wait_for_bundle(env, &undo, worker).await?, &key);
+    let keys = keys::read_trusted_keys(&keys::public_key_path(&env.context.store))?;
+    let verified = verify(&wait_for_bundle(env, &undo, worker).await?, keys.current());
     narrator.paragraph("The undo has its own evidence:")?;
     narrator.quote(&result_line(&verified))?;
     Ok(vec![

@@ -13,7 +13,7 @@ use crate::process::ExitStatus;
 use views::table::table;
 use views::time::{self, relative};
 
-/// One or two screens.
+/// The default length of the list: one or two screens.
 const LIMIT_DEFAULT: u32 = 50;
 
 #[derive(Debug, clap::Args)]

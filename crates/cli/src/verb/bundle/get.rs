@@ -6,7 +6,7 @@ use std::sync::Arc;
 use connectors::ToolRegistry;
 use domain::{RunKey, WorkerId};
 use engine::{Engine, EngineError, EngineParts, Timing};
-use evidence::PublicKey;
+use evidence::TrustedKeys;
 use serde_json::json;
 use store::{SqliteStore, SystemClock};
 
@@ -51,15 +51,15 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     require_new(&out)?;
     require_new(&out_key)?;
     let bytes = read_or_build_evidence(&run, context).await?;
-    let key = signer_key(&context.store)?;
+    let keys = signer_keys(&context.store)?;
     // Write only evidence that verifies.
-    let verified = evidence::verify(&bytes, &key).map_err(|fault| {
+    let verified = evidence::verify(&bytes, keys.signer_of(&bytes)).map_err(|fault| {
         CliError::Refused(format!(
             "the evidence of run {run} is not written, because it does not verify: {fault}"
         ))
     })?;
     require_run(&run, &bytes)?;
-    write_new(&out_key, key.to_text().as_bytes())?;
+    write_new(&out_key, keys.to_text().as_bytes())?;
     write_new(&out, &bytes)?;
     let text = format!(
         "{}\n  {}\n  verify it with: countersign bundle verify {}\n",
@@ -72,7 +72,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
         "tenant": run.tenant,
         "file": out,
         "key_file": out_key,
-        "key": key.id(),
+        "key": keys.signer_of(&bytes).id(),
         "bytes": bytes.len(),
         "summary": verified.summary(),
     });
@@ -106,8 +106,8 @@ async fn read_or_build_evidence(run: &RunKey, context: &Context) -> Result<Vec<u
     }
 }
 
-/// The public key of the workers of this store.
-fn signer_key(store: &Path) -> Result<PublicKey, CliError> {
+/// The public keys of the workers of this store.
+fn signer_keys(store: &Path) -> Result<TrustedKeys, CliError> {
     let path = keys::public_key_path(store);
     if !path.exists() && has_key(store) {
         // Derive the public key from the private key and write it again.
@@ -119,7 +119,7 @@ fn signer_key(store: &Path) -> Result<PublicKey, CliError> {
             path.display()
         )));
     }
-    keys::read_public_key(&path)
+    keys::read_trusted_keys(&path)
 }
 
 fn has_key(store: &Path) -> bool {

@@ -1,8 +1,9 @@
-//! `countersign bundle get|verify|show`.
+//! `countersign bundle get|verify|show|replace-key`.
 
 mod download;
 mod get;
 mod read;
+mod replace_key;
 mod show;
 mod text;
 mod verify;
@@ -18,6 +19,7 @@ pub(crate) enum Verb {
     Get(get::Args),
     Verify(verify::Args),
     Show(show::Args),
+    ReplaceKey(replace_key::Args),
 }
 
 pub(super) async fn run(verb: &Verb, context: &Context) -> Result<ExitStatus, CliError> {
@@ -25,5 +27,6 @@ pub(super) async fn run(verb: &Verb, context: &Context) -> Result<ExitStatus, Cl
         Verb::Get(args) => get::run(args, context).await,
         Verb::Verify(args) => verify::run(args, context),
         Verb::Show(args) => show::run(args, context),
+        Verb::ReplaceKey(args) => replace_key::run(args, context),
     }
 }

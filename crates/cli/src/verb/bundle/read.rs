@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use evidence::{BYTES_MAX, PublicKey, Verified, verify};
+use evidence::{BYTES_MAX, PublicKey, TrustedKeys, Verified, verify};
 use serde_json::json;
 
 use crate::context::Context;
@@ -12,6 +12,9 @@ use crate::input::read_file;
 use crate::keys;
 use crate::new_file::with_ending;
 use crate::process::ExitStatus;
+
+/// The variable with the file of public keys that `bundle verify` and `bundle show` trust.
+const EVIDENCE_KEY: &str = "COUNTERSIGN_EVIDENCE_KEY";
 
 pub(super) struct CheckedBundle {
     /// The bundle, or the reason why it does not verify.
@@ -52,8 +55,9 @@ impl Signer {
     }
 }
 
-/// Verifies the bundle at `file` with the key at `key`, or with the key next to the bundle.
-pub(super) fn check(file: &Path, key: Option<&Path>) -> Result<CheckedBundle, CliError> {
+/// Verifies the bundle at `file` with the keys at `key`, with those that the environment names, or with those next to
+/// the bundle.
+pub(super) fn check(file: &Path, key: Option<&Path>, context: &Context) -> Result<CheckedBundle, CliError> {
     let bytes = match read_file(file, &file.display().to_string(), BYTES_MAX) {
         Ok(bytes) => Ok(bytes),
         Err(CliError::TooLarge { bytes_max, .. }) => {
@@ -61,14 +65,33 @@ pub(super) fn check(file: &Path, key: Option<&Path>) -> Result<CheckedBundle, Cl
         }
         Err(error) => return Err(error),
     };
-    let signer = Signer { key: public_key(file, key)?, is_verified: key.is_some() };
+    let trusted = key.map(Path::to_path_buf).or_else(|| configured_key(context));
+    let keys = match &trusted {
+        Some(path) => with_later_keys(keys_in(path)?, file),
+        None => keys_in(&with_ending(file, ".pub"))?,
+    };
+    let key = *keys.signer_of(bytes.as_deref().unwrap_or_default());
+    let signer = Signer { key, is_verified: trusted.is_some() };
     let result = bytes.and_then(|bytes| verify(&bytes, &signer.key).map_err(|fault| fault.to_string()));
     Ok(CheckedBundle { result, signer })
 }
 
-fn public_key(file: &Path, key: Option<&Path>) -> Result<PublicKey, CliError> {
-    let path: PathBuf = key.map_or_else(|| with_ending(file, ".pub"), Into::into);
-    match keys::read_public_key(&path) {
+/// The keys that the user of this environment trusts.
+fn configured_key(context: &Context) -> Option<PathBuf> {
+    (context.env.variable)(EVIDENCE_KEY).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// The trusted keys, and those next to the bundle that replaced the newest of them.
+fn with_later_keys(trusted: TrustedKeys, file: &Path) -> TrustedKeys {
+    match keys::read_trusted_keys(&with_ending(file, ".pub")) {
+        Ok(others) => trusted.extended_by(&others),
+        // The file is not needed.
+        Err(_) => trusted,
+    }
+}
+
+fn keys_in(path: &Path) -> Result<TrustedKeys, CliError> {
+    match keys::read_trusted_keys(path) {
         Err(CliError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             Err(CliError::Usage(format!(
                 "the public key {} does not exist; use --key to name the signer's public key, the `.pub` file next \

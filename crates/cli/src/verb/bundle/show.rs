@@ -30,19 +30,19 @@ Exit codes: 0 verified, 1 refused or signer not verified, 2 the file or the key 
 pub(crate) struct Args {
     /// The bundle
     file: PathBuf,
-    /// The signer's public key [default: FILE.pub]
+    /// The signer's public keys [default: the file in COUNTERSIGN_EVIDENCE_KEY, or else FILE.pub]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Write the report to this file as HTML
     #[arg(long, value_name = "OUT")]
     html: Option<PathBuf>,
-    /// Fail if --key is not given, because the signer is not verified then
+    /// Fail if no trusted key is given, because the signer is not verified then
     #[arg(long)]
     strict: bool,
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let CheckedBundle { result, signer } = check(&args.file, args.key.as_deref())?;
+    let CheckedBundle { result, signer } = check(&args.file, args.key.as_deref(), context)?;
     let verified = match result {
         Ok(verified) => verified,
         Err(why) => return print_refusal(&why, &signer.key, context),

@@ -18,8 +18,8 @@ Examples:
 The command needs neither store nor network. It refuses a bundle if a signed byte was changed, if
 an effect has no verdict or lacks an approval that policy required, if an event is missing, or if
 the events are inconsistent. If the key came with the bundle, the signer is not verified. To know
-who signed it, use --key with a key that you got from the signer. Without --key, the exit code is
-1 with --strict, with --json, and if the variable CI is set.
+who signed it, use --key or COUNTERSIGN_EVIDENCE_KEY with a key that you got from the signer.
+Without either, the exit code is 1 with --strict, with --json, and if the variable CI is set.
 
 Exit codes: 0 verified, 1 refused or signer not verified, 2 the file or the key cannot be read.";
 
@@ -29,16 +29,16 @@ Exit codes: 0 verified, 1 refused or signer not verified, 2 the file or the key 
 pub(crate) struct Args {
     /// The bundle
     file: PathBuf,
-    /// The signer's public key [default: FILE.pub]
+    /// The signer's public keys [default: the file in COUNTERSIGN_EVIDENCE_KEY, or else FILE.pub]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Fail if --key is not given, because the signer is not verified then
+    /// Fail if no trusted key is given, because the signer is not verified then
     #[arg(long)]
     strict: bool,
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let CheckedBundle { result, signer } = check(&args.file, args.key.as_deref())?;
+    let CheckedBundle { result, signer } = check(&args.file, args.key.as_deref(), context)?;
     let verified = match result {
         Ok(verified) => verified,
         Err(why) => return print_refusal(&why, &signer.key, context),

@@ -12,8 +12,8 @@ use super::RunAction;
 /// Continue a paused run with its current step
 ///
 /// If the run is paused because the outcome of an effect is unknown, this command authorizes the worker to repeat the
-/// effect. Check the external system first: if the effect happened, it happens twice. The
-/// attempts of the step are counted from zero again.
+/// effect. Check the external system first: if the effect happened, it happens twice. A repeated opaque effect needs an
+/// approval by another user. The attempts of the step are counted from zero again.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  countersign run retry RUN --reason 'checked with the provider: it did not happen'"

@@ -16,7 +16,7 @@ use api_types::PREFIX;
 use connectors::{HostAllowList, HostRule};
 use domain::{Millis, WorkerId};
 use engine::{Engine, EngineParts, Timing};
-use evidence::PublicKey;
+use evidence::TrustedKeys;
 use http_server::{ConnectionLimits, serve};
 use ingress::configured;
 use serde_json::{Value, json};
@@ -90,17 +90,17 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
     start_logging(context.env.log.as_deref(), args.log_json)?;
     let signals = ShutdownSignal::listen()?;
     let config = read_config(Some(&args.config))?;
-    let given_key = args.key.as_deref().map(keys::read_public_key).transpose()?;
+    let given_keys = args.key.as_deref().map(keys::read_trusted_keys).transpose()?;
     let any_store = context.any_store(IfMissing::Create)?;
-    let (store_name, key, stream) = if let Some(account) = &context.account {
-        (account.name(), given_key, aws_stream_settings())
+    let (store_name, trusted_keys, stream) = if let Some(account) = &context.account {
+        (account.name(), given_keys, aws_stream_settings())
     } else {
-        let key = given_key.map_or_else(|| keys::public_key(&context.store), Ok)?;
-        (context.store.display().to_string(), Some(key), StreamSettings::default())
+        let keys = given_keys.map_or_else(|| keys::trusted_keys(&context.store), Ok)?;
+        (context.store.display().to_string(), Some(keys), StreamSettings::default())
     };
     with_store!(any_store, |store| {
         let allowed = HostAllowList { hosts: args.allow_host.clone() };
-        let serving = Serving { store, store_name, config, cookie_security, key, stream, allowed };
+        let serving = Serving { store, store_name, config, cookie_security, trusted_keys, stream, allowed };
         Box::pin(serving.run(&args, context, signals)).await
     })
 }
@@ -110,7 +110,7 @@ struct Serving<S> {
     store_name: String,
     config: SystemsConfig,
     cookie_security: CookieSecurity,
-    key: Option<PublicKey>,
+    trusted_keys: Option<TrustedKeys>,
     stream: StreamSettings,
     allowed: HostAllowList,
 }
@@ -157,7 +157,7 @@ impl<S: Store> Serving<S> {
     }
 
     fn http_server(self, variable: Variable) -> Result<HttpServer<S>, CliError> {
-        let Self { store, config, cookie_security, key, stream, allowed, .. } = self;
+        let Self { store, config, cookie_security, trusted_keys, stream, allowed, .. } = self;
         let server = config.server();
         let seeds = match server.session_secret(&variable)? {
             Some(secret) => Seeds::derive(&secret),
@@ -174,7 +174,7 @@ impl<S: Store> Serving<S> {
             stream,
             cookie_security,
             seeds,
-            public: key,
+            trusted_keys,
             webhook_auth: configured::webhook_auth(&server.sources, &variable).map_err(wrong)?,
             slack: configured::slack_installations(&config, &variable)?,
             secrets: secrets::names(&config),

@@ -19,7 +19,7 @@ use views::table::indented;
 use super::changes::changes;
 use super::show::{tenant_json, to_domain};
 
-/// Several thousand users.
+/// The maximum size of a tenant file: enough for several thousand users.
 const FILE_BYTES_MAX: usize = 256 * 1024;
 
 /// How often the command retries after a concurrent change.

@@ -40,7 +40,7 @@ pub(super) fn to_domain(document: api_types::Tenant) -> Tenant {
     tenant
 }
 
-/// Only users stop dispatch.
+/// Parses the stop. Its initiator is always a user.
 fn dispatch_stop(document: &api_types::Stopped) -> DispatchStop {
     let at = |text: &str| time::parse(text).unwrap_or_default();
     let by = Initiator::new(Cause::User, &document.by);

@@ -22,8 +22,8 @@ use super::idle::wait_until_idle;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Work {
-    /// The number of concurrent steps. The worker reserves up to the same number again for tenants that use less than
-    /// an eighth of it, and a quarter of it for runs that were just approved or rejected
+    /// The number of concurrent steps. The worker has additional slots for tenants with few active steps, and for runs
+    /// that were just approved or rejected
     #[arg(long, value_name = "N", default_value = "16")]
     concurrency: NonZeroU16,
     /// The duration of a lease. After this time without a renewal, another worker may take over the step

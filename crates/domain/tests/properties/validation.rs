@@ -1,0 +1,87 @@
+//! The runtime's own rules, on top of a policy that allows everything.
+
+use domain::plan::{Validation, Work};
+use domain::tenant::Caps;
+use domain::validation::{ActionContext, tighten};
+use domain::{Action, ActionOrigin, BlastRadius, Plan, PlannedStep, Ruling, StepSeq, Verdict};
+
+use crate::plans::{self, call, step};
+use crate::scenario::Scenario;
+use crate::test_env::TestEnv;
+
+const FIRST: StepSeq = StepSeq(0);
+
+/// A plan with one call of `tool`.
+fn one_call(tool: &str, blast_radius: BlastRadius) -> Plan {
+    plans::plan(vec![PlannedStep { blast_radius, ..step(Work::Call(call(tool, None))) }])
+}
+
+/// The rule that requires an approval of the first action of `plan`.
+fn rule_for(plan: &Plan, change: impl FnOnce(&mut ActionContext<'_>)) -> Option<String> {
+    let env = TestEnv::new(&Scenario { plans: [plan.clone(), plan.clone()], ops: Vec::new() }, |_, _| {});
+    let record = &env.runs[0].record;
+    let action: Action = plans::action(plan, &record.key.run, FIRST, false);
+    let caps = Caps::default();
+    let mut context = ActionContext {
+        plan,
+        record,
+        seq: FIRST,
+        caps: &caps,
+        writes_done: 0,
+        origin: ActionOrigin::Forward,
+        attempt: 0,
+        may_have_happened: false,
+        confidence: None,
+        has_later_effect: true,
+    };
+    change(&mut context);
+    let allowed = Verdict { ruling: Ruling::Allow, ..plans::verdict(&plan.steps[0], 0) };
+    let verdict = tighten(allowed, &action, &context);
+    let needs = matches!(verdict.ruling, Ruling::NeedsApproval(_));
+    needs.then(|| verdict.reasons.last().unwrap().rule.clone())
+}
+
+fn rule(
+    tool: &str,
+    blast_radius: BlastRadius,
+    change: impl FnOnce(&mut ActionContext<'_>),
+) -> Option<String> {
+    rule_for(&one_call(tool, blast_radius), change)
+}
+
+#[test]
+fn each_attempt_at_a_risky_action_needs_an_approval() {
+    let again = |context: &mut ActionContext<'_>| context.attempt = 1;
+    for (tool, blast_radius, needs) in [
+        ("set", BlastRadius::Low, None),
+        ("set", BlastRadius::Medium, Some("retry/risky")),
+        ("native.destructive", BlastRadius::Low, Some("retry/risky")),
+    ] {
+        assert_eq!(rule(tool, blast_radius, |_| {}), None, "{tool} {blast_radius:?}");
+        assert_eq!(rule(tool, blast_radius, again).as_deref(), needs, "{tool} {blast_radius:?}");
+    }
+}
+
+#[test]
+fn repeating_what_may_have_happened_needs_an_approval() {
+    let may_have_happened = |context: &mut ActionContext<'_>| context.may_have_happened = true;
+    for (tool, needs) in [
+        ("shell", Some("retry/opaque")),
+        ("native.forgetful", Some("retry/key_retention")),
+        ("native", None),
+        ("set", None),
+    ] {
+        assert_eq!(rule(tool, BlastRadius::Low, may_have_happened).as_deref(), needs, "{tool}");
+    }
+}
+
+/// The check of a workflow refuses such a plan. An older version may have stored one.
+#[test]
+fn final_only_validates_every_step_above_a_low_blast_radius() {
+    for (blast_radius, needs) in [(BlastRadius::Low, None), (BlastRadius::Medium, Some("validation/mode"))] {
+        let plan = Plan { validation: Validation::FinalOnly, ..one_call("set", blast_radius) };
+        assert_eq!(rule_for(&plan, |_| {}).as_deref(), needs, "{blast_radius:?}");
+        let last = rule_for(&plan, |context| context.has_later_effect = false);
+        assert_eq!(last.as_deref(), Some("validation/mode"), "{blast_radius:?}");
+    }
+}
