@@ -92,7 +92,8 @@ pub(crate) async fn show<S: Store>(
     Viewer { handle, caller }: Viewer<S>,
     PathParam(run): PathParam<RunId>,
 ) -> Result<Json<Run>, ApiError> {
-    let snapshot = RunSnapshot::load_compared(&handle, &run, caller.hints(), api.trusted_keys.as_ref()).await?;
+    let snapshot =
+        RunSnapshot::load_compared(&handle, &run, caller.hints(), api.trusted_keys.as_ref()).await?;
     Ok(Json(run_document(&snapshot)))
 }
 

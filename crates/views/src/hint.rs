@@ -19,14 +19,14 @@ pub struct CommandHints {
 }
 
 impl CommandHints {
-    /// CommandHints for the store file at `store`.
+    /// Hints for the store file at `store`.
     pub fn new(store: &Path, tenant: &TenantId) -> Self {
         let store = Some(store).filter(|store| *store != Path::new(STORE_DEFAULT));
         let store = store.map(|store| format!("--store {}", quoted(&store.to_string_lossy())));
         Self::for_store(store, tenant)
     }
 
-    /// CommandHints for the store on AWS.
+    /// Hints for the store on AWS.
     pub fn for_aws(tenant: &TenantId) -> Self {
         Self::for_store(Some("--aws".to_owned()), tenant)
     }
@@ -38,7 +38,7 @@ impl CommandHints {
         Self { prefix: words.collect::<Vec<_>>().join(" "), by_name: true }
     }
 
-    /// CommandHints for a server; `option` selects it on the command line.
+    /// Hints for a server; `option` selects it on the command line.
     pub fn for_server(option: &str) -> Self {
         Self { prefix: format!("countersign {option}"), by_name: false }
     }
@@ -48,12 +48,12 @@ impl CommandHints {
         plain.strip_prefix("countersign ").map_or_else(|| plain.to_owned(), |rest| self.line(rest))
     }
 
-    /// CommandHints without options for the server and the tenant.
+    /// Hints without options for the server and the tenant.
     pub fn plain() -> Self {
         Self { prefix: "countersign".to_owned(), by_name: false }
     }
 
-    /// CommandHints without options, for a user who opens the store directly and needs no API key.
+    /// Hints without options, for a user who opens the store directly and needs no API key.
     pub fn local() -> Self {
         Self { by_name: true, ..Self::plain() }
     }

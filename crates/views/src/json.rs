@@ -341,8 +341,8 @@ fn chain(snapshot: &RunSnapshot) -> ChainDocument {
         format!("the run was changed after its evidence was signed: {what} differs from the signed bundle")
     };
     let other_key = || {
-        let why = "the bundle names another key than the configured one; if that key was replaced, verify the bundle \
-                   with the old one: `countersign bundle verify --key`";
+        let why = "the bundle names another key than the configured ones; if the key was replaced, configure the public keys \
+                   that `countersign bundle replace-key` has written";
         snapshot.has_other_signer().then(|| why.to_owned())
     };
     let evidence = snapshot.comparison.map(|comparison| match comparison {

@@ -1,4 +1,4 @@
-//! RemindApprovers: an approval is still open. Approvers get one reminder; at the SLA the approval is escalated. The run keeps
+//! `RemindApprovers`: an approval is still open. Approvers get one reminder; at the SLA the approval is escalated. The run keeps
 //! waiting: the passage of time approves nothing.
 
 use crate::draft::Draft;

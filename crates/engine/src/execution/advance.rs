@@ -483,7 +483,7 @@ impl<S: Store> ExecutionService<'_, S> {
                 }
                 // Nothing was written. The outcome is recorded without a claim, because dispatch may have been stopped.
                 Err(EngineError::Store(StoreError::Busy { .. })) if held.is_some() => {
-                    hand_off = HandOff::None
+                    hand_off = HandOff::None;
                 }
                 Err(error) => return Err(error),
             }

@@ -134,7 +134,9 @@ where
         let without_evidence = self.runs_without_evidence(due).await?;
         let failures: &Mutex<FlushFailures> = &Mutex::default();
         // Finished runs that cannot be moved must not keep messages from being sent.
-        not_moved.into_iter().for_each(|error| failures.lock().keep(error));
+        if let Some(error) = not_moved {
+            failures.lock().keep(error);
+        }
         let entries = entries.into_iter().map(|key| async move { self.flush_entry(&key, failures).await });
         let requests = without_evidence.into_iter();
         let requests = requests.map(|item| async move { self.request_evidence(&item, now, failures).await });

@@ -55,14 +55,14 @@ async fn newer_settings_are_neither_read_nor_replaced(table: Table) {
     }
     let due = DueSchedule { applied: applied(), at: NOON };
     assert_eq!(store.reschedule(&due, Some(FAR_AHEAD)).await.unwrap(), Write::Superseded);
-    assert_newer(store.apply(AppliedWorkflow { version: 2, ..applied() }, None).await);
+    assert_newer(&store.apply(AppliedWorkflow { version: 2, ..applied() }, None).await);
 
-    assert_newer(store.tenant(&tenant()).await);
-    assert_newer(store.settings_eventual(&tenant()).await);
-    assert_newer(store.fleet().await);
-    assert_newer(store.key(&tenant(), &api_key().id).await);
-    assert_newer(store.keys(&tenant(), PageQuery::first(2)).await);
-    assert_newer(store.applied(&tenant()).await);
+    assert_newer(&store.tenant(&tenant()).await);
+    assert_newer(&store.settings_eventual(&tenant()).await);
+    assert_newer(&store.fleet().await);
+    assert_newer(&store.key(&tenant(), &api_key().id).await);
+    assert_newer(&store.keys(&tenant(), PageQuery::first(2)).await);
+    assert_newer(&store.applied(&tenant()).await);
     assert_eq!(store.due_schedules(FAR_AHEAD, 10).await.unwrap(), [], "the newer program starts it");
 
     let engine = testkit::engine().clock(TestClock::at(NOON)).on(store.clone());
@@ -85,10 +85,10 @@ async fn newer_log_and_card_are_neither_read_nor_replaced(table: Table) {
     raise_formats(&table, &["card", "log_head"]).await;
     let before = items(&table.client, &table.name).await;
 
-    assert_newer(store.card(&tenant(), &id).await);
-    assert_newer(store.put_card(&tenant(), &id, card(2), Some(card(1))).await);
+    assert_newer(&store.card(&tenant(), &id).await);
+    assert_newer(&store.put_card(&tenant(), &id, card(2), Some(card(1))).await);
     let other = RunKey { tenant: tenant(), run: RunId::new("another").unwrap() };
-    assert_newer(store.append_log(&other, merkle::leaf(b"other")).await);
+    assert_newer(&store.append_log(&other, merkle::leaf(b"other")).await);
     assert_eq!(items(&table.client, &table.name).await, before);
 }
 
@@ -98,7 +98,7 @@ async fn newer_receipt_is_not_replaced(table: Table) {
     raise_formats(&table, &["receipt"]).await;
     let before = items(&table.client, &table.name).await;
     assert_eq!(table.store.commit(decision(Until::Finished)).await.unwrap(), Write::Superseded);
-    assert_newer(table.store.receipt(&tenant(), &effect()).await);
+    assert_newer(&table.store.receipt(&tenant(), &effect()).await);
     assert_eq!(items(&table.client, &table.name).await, before);
 }
 
@@ -107,11 +107,11 @@ async fn newer_approval_is_not_replaced(table: Table) {
     raise_formats(&table, &["approval"]).await;
     let before = items(&table.client, &table.name).await;
     assert_eq!(table.store.commit(decision(Until::Approved)).await.unwrap(), Write::Superseded);
-    assert_newer(table.store.approval(&tenant(), &approval().id).await);
+    assert_newer(&table.store.approval(&tenant(), &approval().id).await);
     assert_eq!(items(&table.client, &table.name).await, before);
 }
 
-fn assert_newer<T: std::fmt::Debug>(answer: Result<T, StoreError>) {
+fn assert_newer<T: std::fmt::Debug>(answer: &Result<T, StoreError>) {
     let expected = NewerFormat { format: RECORD_FORMAT + 1 };
     let is_newer = |error: &StoreError| match error {
         StoreError::Broken { source, .. } => source.downcast_ref() == Some(&expected),

@@ -29,18 +29,18 @@ was stolen, do not replace it with this command: give out a new key that the old
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The current private key
-    #[arg(long, value_name = "FILE", requires_all = ["new_private_key", "public_key"])]
-    private_key: Option<PathBuf>,
+    #[arg(long = "private-key", value_name = "FILE", requires_all = ["new_private", "public"])]
+    private: Option<PathBuf>,
     /// The new private key
-    #[arg(long, value_name = "FILE", requires = "private_key")]
-    new_private_key: Option<PathBuf>,
+    #[arg(long = "new-private-key", value_name = "FILE", requires = "private")]
+    new_private: Option<PathBuf>,
     /// The public keys, to which the new one is added
-    #[arg(long, value_name = "FILE", requires = "private_key")]
-    public_key: Option<PathBuf>,
+    #[arg(long = "public-key", value_name = "FILE", requires = "private")]
+    public: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let files = (&args.private_key, &args.new_private_key, &args.public_key);
+    let files = (&args.private, &args.new_private, &args.public);
     let (replaced, next) = if let (Some(private), Some(new), Some(public)) = files {
         let next = "give the workers the new private key, and your auditors the public keys";
         (add_replacement(private, new, public)?, next)

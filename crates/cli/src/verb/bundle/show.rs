@@ -30,7 +30,7 @@ Exit codes: 0 verified, 1 refused or signer not verified, 2 the file or the key 
 pub(crate) struct Args {
     /// The bundle
     file: PathBuf,
-    /// The signer's public keys [default: the file in COUNTERSIGN_EVIDENCE_KEY, or else FILE.pub]
+    /// The signer's public keys [default: the file that the environment names, or else FILE.pub]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Write the report to this file as HTML
