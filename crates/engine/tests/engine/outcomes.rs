@@ -343,9 +343,9 @@ async fn claim_is_not_repeated_after_a_stop() {
     ] {
         let (external, busy) = (Arc::new(ExternalRecord::default()), Arc::new(AtomicBool::new(false)));
         let fails = Arc::clone(&busy);
-        let faults = Faults::at("ledger.commit", move || match fails.load(Ordering::Relaxed) {
-            true => Fault::Fail(StoreError::Busy { doing: "commit" }),
-            false => Fault::None,
+        let faults = Faults::at("ledger.commit", move || {
+            let busy = StoreError::Busy { doing: "commit" };
+            if fails.load(Ordering::Relaxed) { Fault::Fail(busy) } else { Fault::None }
         });
         let builder = testkit::engine().standard_tools().tool(SetRecord(Arc::clone(&external)));
         let store = builder.memory();

@@ -163,7 +163,7 @@ async fn runs_without_evidence_do_not_hide_due_runs(env: TestEnv) {
 
     let logs = Logs::default();
     let found = store.due(FAR_AHEAD, 10).with_subscriber(logs.clone()).await;
-    assert_eq!(found.unwrap(), [due.clone()]);
+    assert_eq!(found.unwrap(), std::slice::from_ref(&due));
     assert_eq!(logs.containing(&["ERROR"]), Vec::<String>::new());
 
     assert_eq!(store.flush_outbox(FAR_AHEAD, 5).await.unwrap(), 5);
