@@ -193,6 +193,7 @@ fn check_scale(cargo: &Cargo, stages: &mut Stages) {
         "wake_per_second",
         "behind_per_second",
         "runs_per_second",
+        "switch_workers",
         "backout_per_second",
         "fleet_violations",
     ];

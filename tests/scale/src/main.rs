@@ -36,6 +36,7 @@ The rates:
   wake      Due runs woken by one sweeper, a second
   behind    The same, behind 2,500 finished runs without evidence
   runs      Runs that start, finish and get their evidence, a second, before the hottest shared partition is full
+  switch    Workers that can read the dispatch switch of the fleet before its item is full
   backout   Runs canceled a second by `backout --all`; fails if the requests for each run grow with the number of runs
 
 The fleet runs for a simulated hour, or for six minutes in the small size. Indexes lag by up to 3 s, transactions become
@@ -127,7 +128,12 @@ fn report(Results { rates, fleet }: &Results, json: bool) -> ExitCode {
     if json {
         let mut values: serde_json::Map<_, _> = rates
             .iter()
-            .map(|measurement| (format!("{}_per_second", measurement.name), measurement.rate.round().into()))
+            .map(|measurement| {
+                (
+                    format!("{}_{}", measurement.name, measurement.unit.as_str()),
+                    measurement.rate.round().into(),
+                )
+            })
             .collect();
         if let Some(fleet) = fleet {
             values.insert("fleet_violations".to_owned(), fleet.violations.len().into());
@@ -137,7 +143,7 @@ fn report(Results { rates, fleet }: &Results, json: bool) -> ExitCode {
     let missed: Vec<&Measurement> =
         rates.iter().filter(|measurement| measurement.rate < measurement.minimum).collect();
     for measurement in &missed {
-        eprintln!("scale: {} is below its minimum of {:.0}/s", measurement.name, measurement.minimum);
+        eprintln!("scale: {} is below its minimum of {:.0}", measurement.name, measurement.minimum);
     }
     let violated = fleet.as_ref().is_some_and(|fleet| !fleet.violations.is_empty());
     if missed.is_empty() && !violated { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -10,7 +10,7 @@ use engine::{AdvanceLimits, DispatchScope, Engine, StartRun};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use store::aws::AwsStore;
 use testkit::TRANSFORM;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::aws::{SimulatedAws, tenant, to_text};
 use crate::network::{Conditions, Load};
@@ -31,6 +31,16 @@ const JOBS: usize = 128;
 
 /// Finished runs without evidence in front of the due runs: more than one sweep reads.
 const WITHOUT_EVIDENCE: usize = 2_500;
+
+/// The tenants whose runs one worker has in progress, and how often the worker reads the switch.
+const SWITCH_TENANTS: usize = 100;
+const SWITCH_ROUNDS: usize = 3;
+
+/// Longer than an answer of the switch is cached.
+const SWITCH_EXPIRES: Duration = Duration::from_millis(1_100);
+
+/// The partition with the dispatch switch of the fleet.
+const FLEET: &str = "#fleet";
 
 /// A larger number of runs may need this many times the requests for each.
 const REQUESTS_GROWTH_MAX: f64 = 1.1;
@@ -56,7 +66,7 @@ impl Sizes {
 #[derive(Debug)]
 pub(crate) struct Measurement {
     pub(crate) name: &'static str,
-    /// For each second.
+    pub(crate) unit: Unit,
     pub(crate) rate: f64,
     /// The rate that the design aims at.
     goal: f64,
@@ -67,6 +77,22 @@ pub(crate) struct Measurement {
     load: Load,
 }
 
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    PerSecond,
+    Workers,
+}
+
+impl Unit {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::PerSecond => "per_second",
+            Self::Workers => "workers",
+        }
+    }
+}
+
 impl Measurement {
     fn requests_per_run(&self) -> f64 {
         to_f64(usize::try_from(self.load.requests).unwrap_or(usize::MAX)) / to_f64(self.count)
@@ -75,10 +101,11 @@ impl Measurement {
 
 impl fmt::Display for Measurement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, rate, goal, minimum, count, elapsed, load } = self;
+        let Self { name, unit, rate, goal, minimum, count, elapsed, load } = self;
+        let unit = if *unit == Unit::PerSecond { "/s" } else { " workers" };
         write!(
             f,
-            "{name:8} {rate:>8.0}/s  goal {goal:>6.0}/s  minimum {minimum:>6.0}/s  {count} in {:.2} s of virtual time, \
+            "{name:8} {rate:>8.0}{unit}  goal {goal:>6.0}{unit}  minimum {minimum:>6.0}{unit}  {count} in {:.2} s of virtual time, \
              {} requests, {} throttled",
             elapsed.as_secs_f64(),
             load.requests,
@@ -101,7 +128,7 @@ struct Limits {
 
 /// Runs all measurements in parallel, each on an empty table and in its own virtual time.
 pub(crate) fn all(sizes: Sizes, seed: u64) -> Result<Vec<Measurement>, String> {
-    let kinds = [Kind::Evidence, Kind::Wake, Kind::WakeBehind, Kind::Runs, Kind::Backout];
+    let kinds = [Kind::Evidence, Kind::Wake, Kind::WakeBehind, Kind::Runs, Kind::Switch, Kind::Backout];
     thread::scope(|scope| {
         let measurements = kinds.map(|kind| scope.spawn(move || measure(kind, sizes, seed)));
         measurements.into_iter().map(join_thread).collect()
@@ -119,6 +146,7 @@ enum Kind {
     Wake,
     WakeBehind,
     Runs,
+    Switch,
     Backout,
 }
 
@@ -131,6 +159,7 @@ fn measure(kind: Kind, sizes: Sizes, seed: u64) -> Result<Measurement, String> {
             Kind::Wake => env.wake(sizes.due).await,
             Kind::WakeBehind => env.wake_behind(sizes.due / 5).await,
             Kind::Runs => env.finish(sizes.runs, sizes.tenants).await,
+            Kind::Switch => env.read_switch().await,
             Kind::Backout => env.back_out(sizes.canceled).await,
         }
     })
@@ -253,6 +282,27 @@ impl TestEnv {
         Ok(Measurement { rate, load: Load { hottest: shared, ..measured.load }, ..measured })
     }
 
+    /// How many workers can read the dispatch switch of the fleet before its item is full. A worker has runs of many
+    /// tenants in progress, and reads the switch again when its answer has expired.
+    async fn read_switch(self) -> Result<Measurement, String> {
+        let engine = self.process("w");
+        self.aws.network.start(Conditions::with_latency(LATENCY));
+        let began = Instant::now();
+        for first in (0..SWITCH_TENANTS * SWITCH_ROUNDS).step_by(SWITCH_TENANTS) {
+            let runs = (0..SWITCH_TENANTS).map(|number| {
+                let engine = &engine;
+                async move { advance(engine, &start(engine, &tenant(number)?, first + number).await?).await }
+            });
+            stream::iter(runs).buffer_unordered(JOBS).try_collect::<()>().await?;
+            sleep(SWITCH_EXPIRES).await;
+        }
+        let limits = Limits { goal: 1_000.0, minimum: 1_000.0 };
+        let measured = self.measurement("switch", SWITCH_TENANTS * SWITCH_ROUNDS, began, limits);
+        let switch = self.aws.network.reads_of(FLEET).ok_or("the switch was not read")?;
+        let read_by_each = switch.units / measured.elapsed.as_secs_f64();
+        Ok(Measurement { rate: switch.access.limit() / read_by_each, unit: Unit::Workers, ..measured })
+    }
+
     /// Runs canceled a second by `backout --all`, with ten runs for each tenant. Most of the time goes to the lists of the
     /// tenants, which are read one after the other. Fails if the requests for each run grow with the number of runs.
     async fn back_out(self, count: usize) -> Result<Measurement, String> {
@@ -296,7 +346,8 @@ impl TestEnv {
         let elapsed = began.elapsed();
         let rate = to_f64(count) / elapsed.as_secs_f64().max(f64::EPSILON);
         let Limits { goal, minimum } = limits;
-        Measurement { name, rate, goal, minimum, count, elapsed, load: self.aws.network.load() }
+        let (unit, load) = (Unit::PerSecond, self.aws.network.load());
+        Measurement { name, unit, rate, goal, minimum, count, elapsed, load }
     }
 }
 

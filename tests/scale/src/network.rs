@@ -142,6 +142,12 @@ impl Network {
         hottest
     }
 
+    /// What was read of a partition.
+    pub(crate) fn reads_of(&self, partition: &str) -> Option<Consumption> {
+        let used = self.state.lock().partitions.hottest(usize::MAX);
+        used.into_iter().find(|used| used.partition == partition && used.access == Access::Read)
+    }
+
     /// The throttled requests of each partition that all tenants share.
     pub(crate) fn throttled_shared(&self) -> BTreeMap<String, u64> {
         self.state.lock().throttled_shared.clone()
