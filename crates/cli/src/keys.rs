@@ -14,6 +14,7 @@ use evidence::{PublicKey, SigningKey, TrustedKeys};
 use secrecy::ExposeSecret as _;
 
 use crate::error::CliError;
+use crate::new_file::replace;
 use crate::random;
 
 /// A private key file has a few lines, and a public one has a few more for each replaced key.
@@ -136,7 +137,7 @@ pub(crate) fn add_replacement(
 
 fn add_key(keys: &TrustedKeys, old: &SigningKey, new: PublicKey, path: &Path) -> Result<(), CliError> {
     let replaced = keys.replace(old, new).map_err(|error| unusable(path, &error))?;
-    replace_file(path, replaced.to_text().as_bytes(), 0o644)
+    replace(path, replaced.to_text().as_bytes(), 0o644)
 }
 
 fn read_key_file(path: &Path) -> Result<String, CliError> {
@@ -154,25 +155,7 @@ fn create_key(path: &Path) -> Result<(), CliError> {
 
 /// Creates the file atomically and keeps an existing one.
 fn create_file(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CliError> {
-    match write_draft(path, bytes, mode, |draft| fs::hard_link(draft, path))? {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        written => written.map_err(|source| CliError::Write { path: path.into(), source }),
-    }
-}
-
-/// Replaces the file atomically.
-fn replace_file(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CliError> {
-    let written = write_draft(path, bytes, mode, |draft| fs::rename(draft, path))?;
-    written.map_err(|source| CliError::Write { path: path.into(), source })
-}
-
-/// Writes a complete file next to `path`, and then moves it with `place`.
-fn write_draft(
-    path: &Path,
-    bytes: &[u8],
-    mode: u32,
-    place: impl FnOnce(&Path) -> io::Result<()>,
-) -> Result<io::Result<()>, CliError> {
+    let failed = |source| CliError::Write { path: path.into(), source };
     let draft = with_suffix(path, &format!(".{}", random::hex::<4>()?));
     let written = OpenOptions::new()
         .write(true)
@@ -180,10 +163,13 @@ fn write_draft(
         .mode(mode)
         .open(&draft)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| place(&draft));
+        .and_then(|()| fs::hard_link(&draft, path));
     // The draft is no longer needed, or was never created.
     let _ = fs::remove_file(&draft);
-    Ok(written)
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        written => written.map_err(failed),
+    }
 }
 
 #[cfg(test)]

@@ -44,13 +44,13 @@ pub(crate) fn copy_new(from: &Path, to: &Path) -> Result<(), CliError> {
     })
 }
 
-/// Replaces the file at `path` atomically by one that only its owner can read.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+/// Replaces the file at `path` atomically by one with these permissions.
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CliError> {
     let draft = with_ending(path, &format!(".{}", random::hex::<4>()?));
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(0o600)
+        .mode(mode)
         .open(&draft)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&draft, path));

@@ -45,7 +45,7 @@ impl Keys {
             }
         }
         if changed {
-            replace(&file, &serde_json::to_vec_pretty(&texts).unwrap_or_default())?;
+            replace(&file, &serde_json::to_vec_pretty(&texts).unwrap_or_default(), 0o600)?;
         }
         Ok(Self { file, texts })
     }

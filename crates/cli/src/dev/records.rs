@@ -72,7 +72,7 @@ impl RecordFile {
 
     /// Replaces the file atomically.
     fn write(&self, records: &[Record]) -> Result<(), CliError> {
-        replace(&self.file, &serde_json::to_vec_pretty(records).unwrap_or_default())
+        replace(&self.file, &serde_json::to_vec_pretty(records).unwrap_or_default(), 0o600)
     }
 }
 

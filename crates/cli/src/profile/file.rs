@@ -46,7 +46,7 @@ pub(crate) fn write(path: &Path, profiles: &Profiles) -> Result<(), CliError> {
     if let Some(directory) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     }
-    replace(path, text(profiles).as_bytes())
+    replace(path, text(profiles).as_bytes(), 0o600)
 }
 
 /// Renders the file. Values are JSON strings, which are valid YAML.

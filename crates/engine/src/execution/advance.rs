@@ -40,7 +40,7 @@ impl Default for AdvanceLimits {
     }
 }
 
-/// How long a claim is repeated while the store is busy. A process sees a dispatch stop sooner.
+/// How long a claim is repeated while the store is busy. Each repetition checks again whether dispatch was stopped.
 const CLAIM_REPEATED_FOR: Millis = Millis::secs(3);
 
 /// Whether the process was asked to stop.

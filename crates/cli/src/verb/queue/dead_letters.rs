@@ -21,7 +21,8 @@ Queues are shared by all tenants, so this command works on a store, not through 
 /// List dead-letter messages
 ///
 /// A message asks a worker to start or advance a run, to post an approval request, or to build evidence. A message
-/// becomes a dead letter after too many failed deliveries, or if it cannot be read. The run is not lost: see its status with `run show` and the cause in the logs of the workers.
+/// becomes a dead letter after too many failed deliveries, or if it cannot be read. The run is not lost: see its status
+/// with `run show` and the cause in the logs of the workers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
