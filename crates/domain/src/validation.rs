@@ -42,9 +42,10 @@ pub fn tighten(verdict: Verdict, action: &Action, context: &ActionContext<'_>) -
     }
     let Some(step) = context.plan.step(context.seq) else { return verdict };
     let verdict = within_caps(verdict, context);
+    let verdict = require_two_people(verdict, action, step, context);
     let verdict = approve_repeats(verdict, action, step, context);
     match (&verdict.ruling, validation_reason(step, context)) {
-        (Ruling::Allow, Some(reason)) if !is_auto_approved(step, context) => {
+        (Ruling::Allow, Some(reason)) if !is_auto_approved(action, step, context) => {
             let requirement =
                 ApprovalRequirement { tier: tier(step), people: ApproverCount::One, groups: Vec::new() };
             verdict.tightened(Ruling::NeedsApproval(requirement), reason)
@@ -81,6 +82,26 @@ fn within_caps(verdict: Verdict, context: &ActionContext<'_>) -> Verdict {
     }
     let message = format!("the run has performed {done} effects; the tenant allows {max} per run");
     verdict.tightened(Ruling::Deny, Reason::runtime("caps/max_writes_per_run", message))
+}
+
+/// Two people must approve an action that destroys data, and one with a high blast radius, also if the tenant's own policy
+/// requires less. A recorded inverse restores what was approved.
+fn require_two_people(
+    verdict: Verdict,
+    action: &Action,
+    step: &PlannedStep,
+    context: &ActionContext<'_>,
+) -> Verdict {
+    let is_risky = action.destructive || step.blast_radius == BlastRadius::High;
+    let has_two = matches!(&verdict.ruling, Ruling::NeedsApproval(requirement) if requirement.people == ApproverCount::Two);
+    let is_denied = verdict.ruling == Ruling::Deny;
+    if !is_risky || has_two || is_denied || context.origin == ActionOrigin::RecordedInverse {
+        return verdict;
+    }
+    let requirement =
+        ApprovalRequirement { tier: Tier::High, people: ApproverCount::Two, groups: Vec::new() };
+    let message = "an action that destroys data or has a high blast radius needs two approvers";
+    verdict.tightened(Ruling::NeedsApproval(requirement), Reason::runtime("approval/two_people", message))
 }
 
 /// Whether an attempt after a failed one needs an approval of its own. An approval covers one attempt at a risky action.
@@ -138,9 +159,6 @@ fn validation_reason(step: &PlannedStep, context: &ActionContext<'_>) -> Option<
     if context.origin == ActionOrigin::RecordedInverse {
         return None;
     }
-    if step.blast_radius == BlastRadius::High {
-        return Some(Reason::runtime("validation/blast_radius", "the blast radius is high"));
-    }
     let message = match context.plan.validation {
         Validation::PerStep => Some("every action of this workflow needs an approval"),
         Validation::PerPhase if context.record.phase != Some(step.phase) => {
@@ -164,13 +182,13 @@ fn validation_reason(step: &PlannedStep, context: &ActionContext<'_>) -> Option<
 
 /// Whether the validation can be skipped: the confidence is high enough, the step is not critical, the blast radius is at
 /// most medium, and the environment is not production.
-fn is_auto_approved(step: &PlannedStep, context: &ActionContext<'_>) -> bool {
+fn is_auto_approved(action: &Action, step: &PlannedStep, context: &ActionContext<'_>) -> bool {
     let both = context.confidence.zip(context.plan.auto_approve);
     let confident = both.is_some_and(|(confidence, min)| confidence >= min);
     confident
         && !step.critical
         && step.blast_radius <= BlastRadius::Medium
-        && context.plan.environment != Environment::Prod
+        && action.environment(context.plan.environment) != Environment::Prod
 }
 
 fn tier(step: &PlannedStep) -> Tier {

@@ -3,7 +3,7 @@
 use domain::plan::{Validation, Work};
 use domain::tenant::Caps;
 use domain::validation::{ActionContext, tighten};
-use domain::{Action, ActionOrigin, BlastRadius, Plan, PlannedStep, Ruling, StepSeq, Verdict};
+use domain::{Action, ActionOrigin, ApproverCount, BlastRadius, Plan, PlannedStep, Ruling, StepSeq, Verdict};
 
 use crate::plans::{self, call, step};
 use crate::scenario::Scenario;
@@ -18,6 +18,16 @@ fn one_call(tool: &str, blast_radius: BlastRadius) -> Plan {
 
 /// The rule that requires an approval of the first action of `plan`.
 fn rule_for(plan: &Plan, change: impl FnOnce(&mut ActionContext<'_>)) -> Option<String> {
+    let verdict = verdict_for(plan, change);
+    let needs = matches!(verdict.ruling, Ruling::NeedsApproval(_));
+    needs.then(|| verdict.reasons.last().unwrap().rule.clone())
+}
+
+fn ruling_for(plan: &Plan, change: impl FnOnce(&mut ActionContext<'_>)) -> Ruling {
+    verdict_for(plan, change).ruling
+}
+
+fn verdict_for(plan: &Plan, change: impl FnOnce(&mut ActionContext<'_>)) -> Verdict {
     let env = TestEnv::new(&Scenario { plans: [plan.clone(), plan.clone()], ops: Vec::new() }, |_, _| {});
     let record = &env.runs[0].record;
     let action: Action = plans::action(plan, &record.key.run, FIRST, false);
@@ -36,9 +46,7 @@ fn rule_for(plan: &Plan, change: impl FnOnce(&mut ActionContext<'_>)) -> Option<
     };
     change(&mut context);
     let allowed = Verdict { ruling: Ruling::Allow, ..plans::verdict(&plan.steps[0], 0) };
-    let verdict = tighten(allowed, &action, &context);
-    let needs = matches!(verdict.ruling, Ruling::NeedsApproval(_));
-    needs.then(|| verdict.reasons.last().unwrap().rule.clone())
+    tighten(allowed, &action, &context)
 }
 
 fn rule(
@@ -52,13 +60,33 @@ fn rule(
 #[test]
 fn each_attempt_at_a_risky_action_needs_an_approval() {
     let again = |context: &mut ActionContext<'_>| context.attempt = 1;
-    for (tool, blast_radius, needs) in [
-        ("set", BlastRadius::Low, None),
-        ("set", BlastRadius::Medium, Some("retry/risky")),
-        ("native.destructive", BlastRadius::Low, Some("retry/risky")),
+    for (tool, blast_radius, first, needs) in [
+        ("set", BlastRadius::Low, None, None),
+        ("set", BlastRadius::Medium, None, Some("retry/risky")),
+        ("native.destructive", BlastRadius::Low, Some("approval/two_people"), Some("retry/risky")),
     ] {
-        assert_eq!(rule(tool, blast_radius, |_| {}), None, "{tool} {blast_radius:?}");
+        assert_eq!(rule(tool, blast_radius, |_| {}).as_deref(), first, "{tool} {blast_radius:?}");
         assert_eq!(rule(tool, blast_radius, again).as_deref(), needs, "{tool} {blast_radius:?}");
+    }
+}
+
+/// The policy allows the action. A recorded inverse restores what was approved.
+#[test]
+fn risky_action_needs_two_people_under_any_policy() {
+    for (tool, blast_radius, people) in [
+        ("set", BlastRadius::Medium, None),
+        ("set", BlastRadius::High, Some(ApproverCount::Two)),
+        ("native.destructive", BlastRadius::Low, Some(ApproverCount::Two)),
+    ] {
+        for origin in [ActionOrigin::Forward, ActionOrigin::DeclaredRollback, ActionOrigin::RecordedInverse] {
+            let needed = people.filter(|_| origin != ActionOrigin::RecordedInverse);
+            let ruling = ruling_for(&one_call(tool, blast_radius), |context| context.origin = origin);
+            let asked = match ruling {
+                Ruling::NeedsApproval(requirement) => Some(requirement.people),
+                Ruling::Allow | Ruling::Deny => None,
+            };
+            assert_eq!(asked, needed, "{tool} {blast_radius:?} {origin:?}");
+        }
     }
 }
 
