@@ -1,0 +1,460 @@
+//! Connections: a tenant's named bindings to external systems.
+//!
+//! A connection has an address, an environment and a credential. The environment of an action is that of its connection,
+//! so the author of a workflow cannot call a production system `dev`. A connection contains references to secrets, never
+//! a secret.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
+
+use crate::id::{ConnectionName, WorkspaceId};
+use crate::plan::Environment;
+use crate::text::checked_text;
+
+/// The maximum number of connections of a tenant. They are part of its settings, which every effect reads.
+pub const CONNECTIONS_MAX: usize = 100;
+
+/// The maximum length of a base URL, a header name, a user name and similar texts.
+const TEXT_BYTES_MAX: usize = 512;
+
+/// The kind of external system.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    VariantNames,
+    IntoStaticStr,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum ConnectionKind {
+    /// A ServiceNow instance.
+    ServiceNow,
+    /// GitHub, or a GitHub Enterprise server.
+    GitHub,
+    /// A Slack workspace.
+    Slack,
+    /// A language model.
+    Model,
+    /// Any other HTTP service.
+    Http,
+    /// A `PagerDuty` service.
+    PagerDuty,
+}
+
+/// A named binding to one external system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Connection {
+    /// The kind of system.
+    pub kind: ConnectionKind,
+    /// Scheme, host, port and path: `https://acme.service-now.com`.
+    pub base_url: String,
+    /// The environment of every action on this connection. Production, if omitted.
+    #[serde(default)]
+    pub environment: Environment,
+    /// How requests authenticate; not at all, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential: Option<CredentialSpec>,
+    /// The workspace whose runs may use the connection; every workspace, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceId>,
+    /// Settings of the kind.
+    #[serde(default, skip_serializing_if = "ConnectionOptions::is_default")]
+    pub options: ConnectionOptions,
+    /// Incremented by every change of this connection.
+    #[serde(default)]
+    pub version: u32,
+}
+
+/// Settings that only some kinds have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConnectionOptions {
+    /// The API of a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_api: Option<ModelApi>,
+    /// The prices of models, by model.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices: BTreeMap<String, ModelPrice>,
+}
+
+/// The protocol of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum ModelApi {
+    /// The Converse API of Amazon Bedrock.
+    Bedrock,
+    /// Chat completions.
+    Completions,
+}
+
+/// The price of a model, in millionths of a US dollar per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelPrice {
+    /// Of the prompt.
+    pub input: u64,
+    /// Of the answer.
+    pub output: u64,
+}
+
+/// How requests on a connection authenticate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum CredentialSpec {
+    /// HTTP Basic.
+    Basic {
+        /// The user.
+        user: String,
+        /// The password.
+        password: SecretRef,
+    },
+    /// A bearer token.
+    Bearer {
+        /// The token.
+        token: SecretRef,
+    },
+    /// A header with a key, such as `x-api-key`.
+    Header {
+        /// The name of the header.
+        name: String,
+        /// Its value.
+        value: SecretRef,
+    },
+}
+
+/// The part of a connection that becomes part of an action: an approval is bound to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActionConnection {
+    /// The name of the connection.
+    pub name: ConnectionName,
+    /// The kind of system.
+    pub kind: ConnectionKind,
+    /// The environment of the connection.
+    pub environment: Environment,
+}
+
+impl Connection {
+    /// What an action on this connection names.
+    pub fn of_action(&self, name: &ConnectionName) -> ActionConnection {
+        ActionConnection { name: name.clone(), kind: self.kind, environment: self.environment }
+    }
+
+    /// The references to secrets.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretRef> {
+        self.credential.iter().map(CredentialSpec::secret)
+    }
+
+    /// Whether runs of `workspace` may use the connection.
+    pub fn is_visible_in(&self, workspace: &WorkspaceId) -> bool {
+        self.workspace.as_ref().is_none_or(|own| own == workspace)
+    }
+
+    /// Refuses texts that are too long and options of another kind. The caller checks the base URL.
+    pub fn check(&self) -> Result<(), InvalidConnection> {
+        let texts = match &self.credential {
+            Some(CredentialSpec::Basic { user, .. }) => vec![("user", user)],
+            Some(CredentialSpec::Header { name, .. }) => vec![("header name", name)],
+            Some(CredentialSpec::Bearer { .. }) | None => Vec::new(),
+        };
+        for (what, text) in texts.into_iter().chain([("base_url", &self.base_url)]) {
+            if text.is_empty() || text.len() > TEXT_BYTES_MAX || text.chars().any(char::is_control) {
+                return Err(InvalidConnection::Text { what });
+            }
+        }
+        let is_model = self.kind == ConnectionKind::Model;
+        if is_model && self.options.model_api.is_none() {
+            return Err(InvalidConnection::NoModelApi);
+        }
+        if !is_model && !self.options.is_default() {
+            return Err(InvalidConnection::Options { kind: self.kind });
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Connection {
+    /// `servicenow https://acme.example prod, basic svc env://PASSWORD`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.kind, self.base_url, self.environment)?;
+        if let Some(credential) = &self.credential {
+            write!(f, ", {credential}")?;
+        }
+        if let Some(workspace) = &self.workspace {
+            write!(f, ", workspace {workspace}")?;
+        }
+        Ok(())
+    }
+}
+
+impl CredentialSpec {
+    /// The reference to the secret.
+    pub fn secret(&self) -> &SecretRef {
+        match self {
+            Self::Basic { password: secret, .. }
+            | Self::Bearer { token: secret }
+            | Self::Header { value: secret, .. } => secret,
+        }
+    }
+}
+
+impl fmt::Display for CredentialSpec {
+    /// `basic svc env://PASSWORD`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Basic { user, password } => write!(f, "basic {user} {password}"),
+            Self::Bearer { token } => write!(f, "bearer {token}"),
+            Self::Header { name, value } => write!(f, "header {name} {value}"),
+        }
+    }
+}
+
+impl ConnectionOptions {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Why a connection is invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidConnection {
+    /// A text is empty, too long or has a control character.
+    #[error("`{what}` must have 1 to {TEXT_BYTES_MAX} bytes without control characters")]
+    Text {
+        /// Which text.
+        what: &'static str,
+    },
+    /// A model without its protocol.
+    #[error("a connection of kind `model` needs `options: {{ model_api: bedrock }}`, or `completions`")]
+    NoModelApi,
+    /// Options of another kind.
+    #[error("`model_api` and `prices` are options of kind `model`, not of `{kind}`; remove them")]
+    Options {
+        /// The kind of the connection.
+        kind: ConnectionKind,
+    },
+}
+
+/// Where a secret is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, EnumString, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub enum SecretStore {
+    /// `HashiCorp` Vault or `OpenBao`: `vault://MOUNT/PATH#FIELD`.
+    Vault,
+    /// AWS Secrets Manager: `aws-sm://NAME#FIELD`.
+    AwsSm,
+    /// AWS Systems Manager Parameter Store: `aws-ssm://NAME`.
+    AwsSsm,
+    /// A named secret of the process: an environment variable, or an entry of its secrets file: `env://NAME`.
+    Env,
+    /// A local file: `file:///run/secrets/token`.
+    File,
+}
+
+impl SecretStore {
+    /// Whether references belong to the operator alone. They name what the process itself can read, which is not the
+    /// property of one tenant.
+    pub fn is_operators(self) -> bool {
+        matches!(self, Self::Env | Self::File)
+    }
+}
+
+/// The name of a secret, as a URI. It is no secret itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SecretRef {
+    text: String,
+    store: SecretStore,
+}
+
+/// Why a text names no secret. The messages do not repeat the text: it may be a secret, written in the wrong place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidSecretRef {
+    /// There is no `://`, or the scheme is unknown.
+    #[error(
+        "a secret is named by a reference, such as vault://kv/servicenow#password, aws-sm://NAME#FIELD, aws-ssm://NAME, \
+         env://NAME or file:///PATH; never write the secret itself"
+    )]
+    Scheme,
+    /// The path or the field is empty, too long, or has a character or segment that is not allowed.
+    #[error(
+        "the path of a secret reference has 1 to {TEXT_BYTES_MAX} bytes: letters, digits and `/_.+=@:-`, without the \
+         segments `.` and `..` and without empty ones"
+    )]
+    Path,
+}
+
+impl SecretRef {
+    /// Checks `text`.
+    pub fn new(text: &str) -> Result<Self, InvalidSecretRef> {
+        let (scheme, rest) = text.split_once("://").ok_or(InvalidSecretRef::Scheme)?;
+        let store: SecretStore = scheme.parse().map_err(|_| InvalidSecretRef::Scheme)?;
+        let (path, field) = rest.split_once('#').map_or((rest, None), |(path, field)| (path, Some(field)));
+        // Only the path of a file starts with a slash.
+        let segments = if store == SecretStore::File { path.strip_prefix('/') } else { Some(path) };
+        let is_char = |c: char| c.is_ascii_alphanumeric() || "/_.+=@:-".contains(c);
+        let is_path = |path: &str| {
+            path.len() <= TEXT_BYTES_MAX
+                && path.chars().all(is_char)
+                && path.split('/').all(|segment| !matches!(segment, "" | "." | ".."))
+        };
+        if !segments.is_some_and(is_path) || field.is_some_and(|field| field.contains('/') || !is_path(field))
+        {
+            return Err(InvalidSecretRef::Path);
+        }
+        Ok(Self { text: text.to_owned(), store })
+    }
+
+    /// The whole reference.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Where the secret is stored.
+    pub fn store(&self) -> SecretStore {
+        self.store
+    }
+
+    /// The name of the secret in its store.
+    pub fn path(&self) -> &str {
+        let rest = self.text.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split_once('#').map_or(rest, |(path, _)| path)
+    }
+
+    /// The field of a secret that is a JSON object; the whole value, if absent.
+    pub fn field(&self) -> Option<&str> {
+        self.text.split_once('#').map(|(_, field)| field)
+    }
+}
+
+checked_text!(SecretRef, InvalidSecretRef);
+
+/// A prefix of the secrets that an operator has given to a tenant: `vault://kv/acme/`, or one whole reference without a
+/// field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SecretGrant(String);
+
+impl SecretGrant {
+    /// Checks `text`: a reference without a field, or one that ends with a slash.
+    pub fn new(text: &str) -> Result<Self, InvalidSecretRef> {
+        let reference = SecretRef::new(text.strip_suffix('/').unwrap_or(text))?;
+        if reference.field().is_some() {
+            return Err(InvalidSecretRef::Path);
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The prefix as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the grant covers `secret`.
+    pub fn covers(&self, secret: &SecretRef) -> bool {
+        let whole = secret.as_str().split_once('#').map_or(secret.as_str(), |(path, _)| path);
+        if self.0.ends_with('/') { whole.starts_with(&self.0) } else { whole == self.0 }
+    }
+}
+
+checked_text!(SecretGrant, InvalidSecretRef);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference(text: &str) -> SecretRef {
+        text.parse().unwrap()
+    }
+
+    fn connection(json: &str) -> Result<Connection, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
+    #[test]
+    fn secret_reference_has_store_path_and_field() {
+        let secret = reference("vault://kv/servicenow/acme#password");
+        assert_eq!((secret.store(), secret.path()), (SecretStore::Vault, "kv/servicenow/acme"));
+        assert_eq!(secret.field(), Some("password"));
+        let file = reference("file:///run/secrets/token");
+        assert_eq!(
+            (file.store(), file.path(), file.field()),
+            (SecretStore::File, "/run/secrets/token", None)
+        );
+        assert_eq!(reference("aws-sm://prod/acme").store(), SecretStore::AwsSm);
+        assert_eq!(reference("aws-ssm://prod/acme").store(), SecretStore::AwsSsm);
+    }
+
+    #[test]
+    fn invalid_secret_reference_is_not_repeated() {
+        for text in [
+            "hunter2",
+            "http://hunter2",
+            "env://",
+            "env://hunter2 x",
+            "vault://kv/../hunter2",
+            "vault://kv//hunter2",
+            "vault:///kv/hunter2",
+            "file://hunter2",
+            "env://A#hunter2/b",
+            "env://A#",
+            "aws-sm://a?hunter2",
+            "aws-sm://%2e%2e/hunter2",
+        ] {
+            let error = SecretRef::new(text).unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn grant_covers_whole_path_segments_only() {
+        let prefix = SecretGrant::new("vault://kv/acme/").unwrap();
+        assert!(prefix.covers(&reference("vault://kv/acme/servicenow#password")));
+        for other in ["vault://kv/acme", "vault://kv/acme-2/servicenow", "aws-sm://kv/acme/x", "env://kv"] {
+            assert!(!prefix.covers(&reference(other)), "{other}");
+        }
+        let one = SecretGrant::new("aws-sm://acme").unwrap();
+        assert!(one.covers(&reference("aws-sm://acme#token")) && !one.covers(&reference("aws-sm://acme/x")));
+        assert!(SecretGrant::new("vault://kv/acme#field").is_err() && SecretGrant::new("vault://").is_err());
+    }
+
+    #[test]
+    fn environment_of_a_connection_is_production_by_default() {
+        let read = connection(r#"{"kind": "servicenow", "base_url": "https://acme.example"}"#).unwrap();
+        assert_eq!((read.environment, read.version), (Environment::Prod, 0));
+        assert_eq!(read.check(), Ok(()));
+    }
+
+    #[test]
+    fn secret_in_place_of_a_reference_is_refused_unseen() {
+        let json = r#"{"kind": "github", "base_url": "https://a", "credential": {"type": "bearer", "token": "hunter2"}}"#;
+        let error = connection(json).unwrap_err().to_string();
+        assert!(error.contains("named by a reference") && !error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn options_of_another_kind_are_refused() {
+        let model = |kind: &str, options: &str| {
+            let json = format!(r#"{{"kind": "{kind}", "base_url": "https://a", "options": {options}}}"#);
+            connection(&json).unwrap().check()
+        };
+        assert_eq!(model("model", r#"{"model_api": "bedrock"}"#), Ok(()));
+        assert_eq!(model("model", "{}"), Err(InvalidConnection::NoModelApi));
+        let refused = Err(InvalidConnection::Options { kind: ConnectionKind::GitHub });
+        assert_eq!(model("github", r#"{"model_api": "bedrock"}"#), refused);
+    }
+}
