@@ -5,6 +5,7 @@
 
 mod approvals;
 mod audit;
+mod connections;
 mod dispatch;
 mod evidence;
 mod keys;
@@ -23,6 +24,7 @@ use utoipa::ToSchema;
 
 pub use approvals::{Approval, Approvals, DecisionOutcome, DecisionRequest, DecisionResponse, Vote};
 pub use audit::{AuditedChange, AuditedChanges};
+pub use connections::{Connection, Connections, SetConnection};
 pub use dispatch::{BackOutRequest, BackedOut, Dispatch, DispatchStarted, StopDispatch, Stopped};
 pub use evidence::{Receipts, Verification};
 pub use keys::{CreateKey, CreatedKey, Key, Keys};

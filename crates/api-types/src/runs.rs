@@ -1,7 +1,8 @@
 //! Runs: start, list, control.
 
 use domain::{
-    EventName, RecordName, RunId, RunRecord, RunStatus, SignalId, StepId, StepSeq, ToolName, WorkflowName,
+    ConnectionName, EventName, RecordName, RunId, RunRecord, RunStatus, SignalId, StepId, StepSeq, ToolName,
+    WorkflowName,
 };
 use engine::UndoEffect as EngineUndoEffect;
 use serde::{Deserialize, Serialize};
@@ -226,6 +227,10 @@ pub struct UndoEffect {
 pub struct UndoCall {
     #[schema(value_type = String)]
     pub tool: ToolName,
+    /// The connection that the call uses.
+    #[schema(value_type = Option<String>)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionName>,
     #[schema(value_type = Object)]
     pub with: Map<String, Value>,
 }
@@ -240,7 +245,10 @@ impl From<EngineUndoEffect> for UndoEffect {
     fn from(effect: EngineUndoEffect) -> Self {
         let EngineUndoEffect { step, seq, target, by } = effect;
         let (call, skip_reason) = match by {
-            Ok(call) => (Some(UndoCall { tool: call.tool, with: call.with }), None),
+            Ok(call) => {
+                let engine::UndoCall { tool, connection, with } = call;
+                (Some(UndoCall { tool, connection, with }), None)
+            }
             Err(why) => (None, Some(why.to_string())),
         };
         Self { step, seq, target, call, skip_reason }

@@ -10,7 +10,7 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
-use domain::{ApprovalId, KeyId, RunId, WorkflowName, json};
+use domain::{ApprovalId, ConnectionName, KeyId, RunId, WorkflowName, json};
 use serde::de::DeserializeOwned;
 
 use crate::by_name;
@@ -40,6 +40,11 @@ impl PathId for ApprovalId {
 impl PathId for WorkflowName {
     const PART: &'static str = "workflow";
     const WHAT: &'static str = "workflow";
+}
+
+impl PathId for ConnectionName {
+    const PART: &'static str = "connection";
+    const WHAT: &'static str = "connection";
 }
 
 impl PathId for KeyId {

@@ -8,6 +8,7 @@ mod approvals;
 mod audit;
 pub mod auth;
 mod by_name;
+mod connections;
 mod dispatch;
 mod evidence;
 mod extract;

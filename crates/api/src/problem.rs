@@ -201,6 +201,14 @@ impl From<EngineError> for ApiError {
                 Self::new(StatusCode::CONFLICT, "POLICY_TESTS_FAILED", error.to_string())
                     .remedy("correct the rules or the tests and send all files again; nothing was changed")
             }
+            EngineError::NoConnection { .. } => Self::not_found("connection"),
+            EngineError::BadConnection { .. } => Self::bad_request(error.to_string())
+                .remedy("correct the connection and send it again; nothing was changed"),
+            EngineError::ConnectionChanged { .. } => {
+                Self::new(StatusCode::CONFLICT, "CONNECTION_CHANGED", error.to_string()).remedy(
+                    "read GET /api/v1/connections, and send the change again with the current version",
+                )
+            }
             EngineError::BadPeople(_) | EngineError::DirectoryRemoved { .. } => {
                 Self::bad_request(error.to_string())
                     .remedy("correct the settings and send all of them again; nothing was changed")

@@ -18,8 +18,8 @@ use utoipa::ToSchema;
 use crate::extract::BODY_BYTES_MAX;
 use crate::openapi::{Body, Param};
 use crate::{
-    Shared, approvals, audit, dispatch, evidence, keys, openapi, policy, problem, runs, status, stream,
-    tenant, workflows,
+    Shared, approvals, audit, connections, dispatch, evidence, keys, openapi, policy, problem, runs, status,
+    stream, tenant, workflows,
 };
 
 /// The description of a route.
@@ -163,6 +163,7 @@ fn routes<S: Store>() -> Vec<Route<S>> {
         stream_routes(),
         approval_routes(),
         tenant_routes(),
+        connection_routes(),
         dispatch_routes(),
     ]
     .into_iter()
@@ -523,6 +524,46 @@ fn tenant_routes<S: Store>() -> Vec<Route<S>> {
         )
         .paged()
         .response::<api_types::AuditedChanges>(200, "A page of the audit log"),
+    ]
+}
+
+fn connection_routes<S: Store>() -> Vec<Route<S>> {
+    let path = "/connections";
+    let one = "/connections/{connection}";
+    vec![
+        Route::new(
+            Method::GET,
+            path,
+            Role::Viewer,
+            ("listConnections", "List the connections to external systems"),
+            connections::list::<S>,
+        )
+        .response::<api_types::Connections>(200, "The connections"),
+        Route::new(
+            Method::POST,
+            path,
+            Role::Admin,
+            ("setConnection", "Add or replace a connection"),
+            connections::set::<S>,
+        )
+        .request::<api_types::SetConnection>()
+        .response::<api_types::Connection>(200, "The connection is set"),
+        Route::new(
+            Method::GET,
+            one,
+            Role::Viewer,
+            ("getConnection", "Get a connection"),
+            connections::show::<S>,
+        )
+        .response::<api_types::Connection>(200, "The connection"),
+        Route::new(
+            Method::DELETE,
+            one,
+            Role::Admin,
+            ("removeConnection", "Remove a connection that an admin has set"),
+            connections::remove::<S>,
+        )
+        .response::<api_types::Connection>(200, "The connection is removed"),
     ]
 }
 

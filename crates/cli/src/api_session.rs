@@ -2,13 +2,13 @@
 //!
 //! Commands are the same for all three; this module chooses the transport.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use api::auth::{Authenticator, Caller};
 use api::{Api, CursorSecret};
 use axum::Router;
 use client::{Client, ClientError, Remote, Transport};
-use connectors::ToolRegistry;
 use domain::{PersonId, RunId, RunKey, TenantId};
 use engine::{Engine, EngineError};
 use evidence::TrustedKeys;
@@ -17,8 +17,9 @@ use views::EventDocument;
 use views::hint::CommandHints;
 
 use crate::any_store::{AnyStore, with_store};
-use crate::context::{Context, IfMissing, command_engine, default_tools};
+use crate::context::{CommandTools, Context, IfMissing, command_engine, default_tools};
 use crate::error::CliError;
+use crate::input::read_config;
 use crate::keys;
 use crate::run_name::RunName;
 
@@ -71,9 +72,27 @@ impl Context {
         self.connect()
     }
 
+    /// The same, with the connections of a configuration. A server uses its own.
+    pub(crate) fn connect_or_create_with(&self, config: Option<&Path>) -> Result<ApiSession, CliError> {
+        if self.server()?.is_some() {
+            if config.is_some() {
+                let text = "--config works on a store only: a server uses its own configuration; remove it";
+                return Err(CliError::Usage(text.to_owned()));
+            }
+            return self.connect();
+        }
+        if self.targets_file()? {
+            self.file_store(IfMissing::Create)?;
+        }
+        let connections = read_config(config)?.connections_without_secrets()?;
+        let tools = CommandTools { tools: default_tools(), connections };
+        let (person, tenant) = (self.person()?, self.tenant.clone());
+        self.connect_in_process(self.any_store(IfMissing::Fail)?, tools, (person, tenant))
+    }
+
     /// Connects for reads: to a server, or to a store that may be missing. Workflows are checked against `tools`; a
     /// server uses its own.
-    pub(crate) fn connect_read_only(&self, tools: ToolRegistry) -> Result<ApiSession, CliError> {
+    pub(crate) fn connect_read_only(&self, tools: CommandTools) -> Result<ApiSession, CliError> {
         if self.server()?.is_some() {
             return self.connect();
         }
@@ -100,7 +119,7 @@ impl Context {
             let tenant = run_tenant.unwrap_or(&self.tenant).clone();
             return self.connect_in_process(
                 self.any_store(IfMissing::Fail)?,
-                default_tools(),
+                default_tools().into(),
                 (person, tenant),
             );
         };
@@ -117,7 +136,7 @@ impl Context {
     fn connect_in_process(
         &self,
         store: AnyStore,
-        tools: ToolRegistry,
+        tools: CommandTools,
         (person, tenant): (PersonId, TenantId),
     ) -> Result<ApiSession, CliError> {
         let caller = Caller::local(tenant.clone(), person);

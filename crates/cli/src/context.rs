@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use connectors::{ConnectorSettings, HostAllowList, ToolRegistry};
+use connectors::{HostAllowList, ToolRegistry};
 use domain::{Cause, Initiator, RunKey, TenantId, WorkerId};
-use engine::{Engine, EngineParts, Timing};
+use engine::{ConnectionParts, Engine, EngineParts, Timing};
 use serde_json::Value;
 use store::{SqliteOptions, SqliteStore, Store, SystemClock};
 use url::Url;
@@ -234,15 +234,34 @@ impl Context {
 
 /// The tools against which an engine that executes nothing checks workflows.
 pub(crate) fn default_tools() -> ToolRegistry {
-    connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default())
+    connectors::standard_tools(HostAllowList::default())
+}
+
+/// The tools and the connections of an engine that executes nothing.
+#[derive(Debug)]
+pub(crate) struct CommandTools {
+    pub(crate) tools: ToolRegistry,
+    pub(crate) connections: ConnectionParts,
+}
+
+impl From<ToolRegistry> for CommandTools {
+    /// Without connections.
+    fn from(tools: ToolRegistry) -> Self {
+        Self { tools, connections: ConnectionParts::default() }
+    }
 }
 
 /// An engine that executes no steps.
-pub(crate) fn command_engine<S: Store>(store: S, tools: ToolRegistry) -> Result<Engine<S>, CliError> {
+pub(crate) fn command_engine<S: Store>(
+    store: S,
+    tools: impl Into<CommandTools>,
+) -> Result<Engine<S>, CliError> {
+    let CommandTools { tools, connections } = tools.into();
     let me = WorkerId::new(&format!("cli-{}", random::hex::<8>()?)).map_err(CliError::Id)?;
     Ok(Engine::new(EngineParts {
         store: Arc::new(store),
         tools,
+        connections,
         clock: Arc::new(SystemClock),
         me,
         timing: Timing::default(),

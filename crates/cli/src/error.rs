@@ -225,6 +225,7 @@ fn engine_exit_status(error: &EngineError) -> ExitStatus {
         | EngineError::UnsupportedRecordFormat { .. }
         | EngineError::Contended { .. }
         | EngineError::TenantChanged { .. }
+        | EngineError::ConnectionChanged { .. }
         | EngineError::PolicyTestsFailed { .. }
         | EngineError::WorkerRecordContended { .. }
         | EngineError::KeyChanged { .. }
@@ -240,6 +241,8 @@ fn engine_exit_status(error: &EngineError) -> ExitStatus {
         | EngineError::BadInput { .. }
         | EngineError::BadPolicy(_)
         | EngineError::BadPeople(_)
+        | EngineError::NoConnection { .. }
+        | EngineError::BadConnection { .. }
         | EngineError::DirectoryRemoved { .. }
         | EngineError::TenantTooLarge { .. }
         | EngineError::InvalidUserName { .. } => ExitStatus::BadInput,

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use api_types::{
-    ApplyPolicy, ApplyWorkflow, Approval, Approvals, AuditedChanges, BackOutRequest, BackedOut, CreateKey,
-    CreatedKey, DecisionRequest, DecisionResponse, Dispatch, DispatchStarted, Events, ExplainPolicy,
-    ExplainResult, Key, Keys, Me, Policy, PolicyApplied, PutTenant, ReasonRequest, Receipts, RollbackRequest,
-    Run, RunActionResponse, Runs, SendSignal, SignalResponse, StartRun, StartedRun, StopDispatch, Stopped,
-    Tenant, UndoPlan, Verification, Versions, Workers, Workflow, WorkflowDetail, Workflows,
+    ApplyPolicy, ApplyWorkflow, Approval, Approvals, AuditedChanges, BackOutRequest, BackedOut, Connection,
+    Connections, CreateKey, CreatedKey, DecisionRequest, DecisionResponse, Dispatch, DispatchStarted, Events,
+    ExplainPolicy, ExplainResult, Key, Keys, Me, Policy, PolicyApplied, PutTenant, ReasonRequest, Receipts,
+    RollbackRequest, Run, RunActionResponse, Runs, SendSignal, SetConnection, SignalResponse, StartRun,
+    StartedRun, StopDispatch, Stopped, Tenant, UndoPlan, Verification, Versions, Workers, Workflow,
+    WorkflowDetail, Workflows,
 };
-use domain::{ApprovalId, KeyId, RecordName, RunId, RunStatus, StepId, WorkflowName};
+use domain::{ApprovalId, ConnectionName, KeyId, RecordName, RunId, RunStatus, StepId, WorkflowName};
 use reqwest::{Method, StatusCode};
 
 use crate::request::{ApiRequest, Reply};
@@ -72,6 +73,25 @@ impl Client {
     /// Replaces users, groups and caps.
     pub async fn put_tenant(&self, put: &PutTenant) -> Result<Tenant, ClientError> {
         self.document(ApiRequest::once(Method::PUT, "/tenant").json(put)?).await
+    }
+
+    /// The connections to external systems.
+    pub async fn connections(&self) -> Result<Connections, ClientError> {
+        self.document(ApiRequest::get("/connections")).await
+    }
+
+    pub async fn connection(&self, name: &ConnectionName) -> Result<Connection, ClientError> {
+        self.document(ApiRequest::get(format!("/connections/{name}"))).await
+    }
+
+    /// Adds or replaces a connection.
+    pub async fn set_connection(&self, set: &SetConnection) -> Result<Connection, ClientError> {
+        self.document(ApiRequest::once(Method::POST, "/connections").json(set)?).await
+    }
+
+    /// Removes a connection.
+    pub async fn remove_connection(&self, name: &ConnectionName) -> Result<Connection, ClientError> {
+        self.document(ApiRequest::once(Method::DELETE, format!("/connections/{name}"))).await
     }
 
     /// A page of the API keys, after `cursor`.

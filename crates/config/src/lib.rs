@@ -1,6 +1,7 @@
 //! The operator's configuration of external systems: their addresses, and the name of each secret. The file contains no
 //! secret. The caller passes a function that looks up a secret by its name, in the environment or in a secret store.
 
+mod connections;
 mod oidc;
 mod rotating_secret;
 #[cfg(feature = "aws")]
@@ -12,13 +13,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::slack::{Pager, Slack};
-use connectors::{BaseUrl, ConnectorSettings, Credential, github, model, servicenow, slack};
-use domain::TenantId;
-use engine::Notifier;
+use connectors::OperatorConnections;
+use credentials::{
+    AwsKeySource, AwsSecrets, AwsSecretsConfig, LocalSecrets, NoAwsKeys, Now, Secrets, Sources, VaultConfig,
+    VaultContext, VaultSource,
+};
+use domain::connection::SecretStore;
+use domain::{TenantId, Timestamp};
+use engine::{ConnectionParts, Notifier};
 use secrecy::SecretString;
 use serde::Deserialize;
-use signing::Secrets;
 use url::Url;
+
+use connections::{ConnectionConfig, TenantConfig};
 
 pub use oidc::{ClaimsConfig, LoginConfig, OidcConfig, SigningAlgorithm};
 pub use rotating_secret::RotatingSecret;
@@ -32,22 +39,13 @@ pub const BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SystemsConfig {
-    servicenow: Option<System>,
-    github: Option<System>,
+    connections: Vec<ConnectionConfig>,
+    tenants: BTreeMap<TenantId, TenantConfig>,
+    vault: Option<VaultConfig>,
+    aws_secrets: Option<AwsSecretsConfig>,
     slack: Option<SlackConfig>,
     pagerduty: Option<PagerConfig>,
-    #[serde(default)]
-    models: BTreeMap<String, ModelConfig>,
     server: ServerConfig,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct System {
-    base_url: String,
-    user: Option<String>,
-    password_env: Option<String>,
-    token_env: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -89,29 +87,20 @@ fn pagerduty_com() -> String {
     ::slack::pager::PAGERDUTY.to_owned()
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ModelConfig {
-    base_url: String,
-    api: ModelApi,
-    key_env: Option<String>,
-    #[serde(default)]
-    prices: BTreeMap<String, PriceConfig>,
+/// What the sources of secrets need from the process.
+#[derive(Clone)]
+pub struct ProcessContext {
+    /// The AWS identity of the process.
+    pub aws: Arc<dyn AwsKeySource>,
+    /// Reads the time.
+    pub now: Now,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum ModelApi {
-    Bedrock,
-    Completions,
-}
-
-/// In millionths of a US dollar per million tokens.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PriceConfig {
-    input: u64,
-    output: u64,
+impl ProcessContext {
+    /// A process without an AWS identity.
+    pub fn without_aws(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self { aws: Arc::new(NoAwsKeys), now: Arc::new(now) }
+    }
 }
 
 /// Looks up a secret by its name.
@@ -129,33 +118,53 @@ pub enum ConfigError {
 
 impl SystemsConfig {
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        serde_saphyr::from_str(text).map_err(|error| ConfigError::Syntax(error.to_string()))
+        // An excerpt of the file could show a secret that was written in the place of a reference.
+        let mut options = serde_saphyr::Options::default();
+        options.with_snippet = false;
+        serde_saphyr::from_str_with_options(text, options)
+            .map_err(|error| ConfigError::Syntax(error.to_string()))
     }
 
-    /// The settings of the tools.
-    pub fn settings(&self, look_up: LookUp<'_>) -> Result<ConnectorSettings, ConfigError> {
-        let system = |name: &str, system: &Option<System>| -> Result<_, ConfigError> {
-            let Some(system) = system else { return Ok(None) };
-            Ok(Some((base(name, &system.base_url)?, system.credential(name, look_up)?)))
-        };
-        Ok(ConnectorSettings {
-            servicenow: system("servicenow", &self.servicenow)?
-                .map(|(base, credential)| servicenow::ServiceNowSettings { base, credential }),
-            github: system("github", &self.github)?
-                .map(|(base, credential)| github::GitHubSettings { base, credential }),
-            slack: self.slack.as_ref().map(|slack| slack.tool(look_up)).transpose()?,
-            model: self.models(look_up)?,
-        })
+    /// The connections, and what the admins of each tenant may name. Fails for a named secret that does not exist.
+    pub fn connections(&self, look_up: LookUp<'_>) -> Result<OperatorConnections, ConfigError> {
+        connections::operator_connections(&self.connections, &self.tenants, look_up)
     }
 
-    fn models(&self, look_up: LookUp<'_>) -> Result<Option<model::ModelSettings>, ConfigError> {
-        if self.models.is_empty() {
-            return Ok(None);
+    /// The connections, for a process that executes no steps and has no secrets.
+    pub fn connections_without_secrets(&self) -> Result<ConnectionParts, ConfigError> {
+        let operator = Arc::new(self.connections(&|_| Some("not needed".to_owned()))?);
+        Ok(ConnectionParts { operator, ..ConnectionParts::default() })
+    }
+
+    /// The connections, with the sources of their secrets.
+    pub fn connection_parts(
+        &self,
+        look_up: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        process: ProcessContext,
+    ) -> Result<ConnectionParts, ConfigError> {
+        let operator = Arc::new(self.connections(&look_up)?);
+        let secrets = self.sources(LocalSecrets::new(look_up), process)?;
+        Ok(ConnectionParts { operator, secrets: Arc::new(secrets) })
+    }
+
+    fn sources(&self, local: LocalSecrets, process: ProcessContext) -> Result<Sources, ConfigError> {
+        let local = Arc::new(local);
+        let ProcessContext { aws, now } = process;
+        let of_process: Secrets = Arc::clone(&local) as _;
+        let mut sources = Sources::default().with([SecretStore::Env, SecretStore::File], &of_process);
+        if let Some(config) = &self.vault {
+            let context = VaultContext { local, aws: Arc::clone(&aws), now: Arc::clone(&now) };
+            let vault = VaultSource::open(config.clone(), context);
+            let vault = vault.map_err(|error| invalid("vault", &engine::error_chain(&error)))?;
+            sources = sources.with([SecretStore::Vault], &(Arc::new(vault) as Secrets));
         }
-        let provider =
-            |(name, config): (&String, &ModelConfig)| Ok((name.clone(), config.provider(name, look_up)?));
-        let providers = self.models.iter().map(provider).collect::<Result<_, ConfigError>>()?;
-        Ok(Some(model::ModelSettings { providers }))
+        if let Some(config) = &self.aws_secrets {
+            let aws =
+                AwsSecrets::new(config.clone(), aws, now).map_err(|why| invalid("aws_secrets", &why))?;
+            let stores = [SecretStore::AwsSm, SecretStore::AwsSsm];
+            sources = sources.with(stores, &(Arc::new(aws) as Secrets));
+        }
+        Ok(sources)
     }
 
     pub fn server(&self) -> &ServerConfig {
@@ -192,7 +201,10 @@ impl SystemsConfig {
     }
 
     /// Each tenant's Slack signing secrets.
-    pub fn slack_secrets(&self, look_up: LookUp<'_>) -> Result<Vec<(TenantId, Secrets)>, ConfigError> {
+    pub fn slack_secrets(
+        &self,
+        look_up: LookUp<'_>,
+    ) -> Result<Vec<(TenantId, signing::Secrets)>, ConfigError> {
         let secrets = |config: &SlackInstallationConfig| {
             Ok((config.tenant.clone(), config.signing_secret.secrets("slack", look_up)?))
         };
@@ -204,27 +216,6 @@ impl SystemsConfig {
     }
 }
 
-impl System {
-    fn credential(&self, name: &str, look_up: LookUp<'_>) -> Result<Credential, ConfigError> {
-        match (&self.user, &self.password_env, &self.token_env) {
-            (Some(user), Some(password), None) => Ok(Credential::Basic {
-                user: user.clone(),
-                password: secret(name, "password_env", password, look_up)?,
-            }),
-            (None, None, Some(token)) => Ok(Credential::Bearer(secret(name, "token_env", token, look_up)?)),
-            (None, None, None) => Ok(Credential::Anonymous),
-            _ => Err(invalid(name, "set either `user` and `password_env`, or `token_env`")),
-        }
-    }
-}
-
-impl SlackConfig {
-    fn tool(&self, look_up: LookUp<'_>) -> Result<slack::SlackToolSettings, ConfigError> {
-        let credential = Credential::Bearer(secret("slack", "token_env", &self.token_env, look_up)?);
-        Ok(slack::SlackToolSettings { base: base("slack", &self.base_url)?, credential })
-    }
-}
-
 impl PagerConfig {
     fn client(&self, look_up: LookUp<'_>) -> Result<Pager, ConfigError> {
         let key = secret("pagerduty", "routing_key_env", &self.routing_key_env, look_up)?;
@@ -233,32 +224,8 @@ impl PagerConfig {
     }
 }
 
-impl ModelConfig {
-    fn provider(&self, name: &str, look_up: LookUp<'_>) -> Result<model::Provider, ConfigError> {
-        let credential = match &self.key_env {
-            Some(key) => Credential::Bearer(secret(name, "key_env", key, look_up)?),
-            None => Credential::Anonymous,
-        };
-        let price =
-            |price: &PriceConfig| model::Price { input_microusd: price.input, output_microusd: price.output };
-        Ok(model::Provider {
-            base: base(name, &self.base_url)?,
-            format: match self.api {
-                ModelApi::Bedrock => model::ApiFormat::Bedrock,
-                ModelApi::Completions => model::ApiFormat::Completions,
-            },
-            credential,
-            prices: self.prices.iter().map(|(model, config)| (model.clone(), price(config))).collect(),
-        })
-    }
-}
-
 pub(crate) fn invalid(name: &str, why: &str) -> ConfigError {
     ConfigError::System { name: name.to_owned(), why: why.to_owned() }
-}
-
-fn base(name: &str, text: &str) -> Result<BaseUrl, ConfigError> {
-    text.parse().map_err(|error| invalid(name, &format!("{error}")))
 }
 
 fn url(name: &str, text: &str) -> Result<Url, ConfigError> {
@@ -278,31 +245,15 @@ pub(crate) fn secret(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::Timestamp;
 
     fn config(text: &str) -> SystemsConfig {
         SystemsConfig::parse(text).unwrap()
     }
 
     #[test]
-    fn missing_secret_names_its_variable() {
-        let config = config("servicenow: { base_url: 'https://acme.example', token_env: SN_TOKEN }");
-        let error = config.settings(&|_| None).err().unwrap().to_string();
-        assert!(error.contains("servicenow") && error.contains("SN_TOKEN"), "{error}");
-    }
-
-    #[test]
-    fn every_system_can_be_configured() {
-        let config = config(
-            "servicenow: { base_url: 'https://acme.example', user: svc, password_env: A }\n\
-             github: { base_url: 'https://api.github.com', token_env: B }\n\
-             slack: { token_env: C, channel: C0APPROVALS }\n\
-             pagerduty: { routing_key_env: D }\n\
-             models: { bedrock: { base_url: 'https://bedrock.example', api: bedrock, key_env: E,\n\
-               prices: { some-model: { input: 3000000, output: 15000000 } } } }\n",
-        );
-        let settings = config.settings(&|_| Some("secret-secret-secret".to_owned())).unwrap();
-        assert!(settings.servicenow.is_some() && settings.github.is_some() && settings.slack.is_some());
+    fn slack_and_pagerduty_can_be_configured() {
+        let config =
+            config("slack: { token_env: C, channel: C0APPROVALS }\npagerduty: { routing_key_env: D }\n");
         assert!(config.notifier(&|_| Some("secret-secret-secret-secret-1234".to_owned())).unwrap().is_some());
         assert!(!format!("{config:?}").contains("secret-secret"));
     }
@@ -310,7 +261,8 @@ mod tests {
     #[test]
     fn unknown_field_is_rejected() {
         for text in [
-            "servicenow: { base_url: x, tokn_env: y }",
+            "servicenow: { base_url: x }",
+            "connections: [ { name: a, kind: github, base_url: 'https://a', enviroment: dev } ]",
             "slack: { token_env: A, channel: C0, installations: [ { tenant: acme, secret_env: B, untill: C } ] }",
             "slack: { token_env: A, channel: C0, installations: [ { tenant: acme, secret_env: B, previous: { until: today, secret_env: C } } ] }",
         ] {

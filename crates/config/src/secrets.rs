@@ -15,7 +15,7 @@ const FILE_PREFIX: &str = "file:";
 pub struct SecretMap(BTreeMap<String, SecretString>);
 
 #[derive(Debug, thiserror::Error)]
-pub enum SecretError {
+pub enum SecretMapError {
     #[error("cannot read the secrets in {path}")]
     Read {
         path: String,
@@ -30,25 +30,26 @@ pub enum SecretError {
 
 impl SecretMap {
     /// The secrets under `name` in Secrets Manager, or in the file after `file:`.
-    pub async fn open(name: &str, config: impl Into<Config>) -> Result<Self, SecretError> {
+    pub async fn open(name: &str, config: impl Into<Config>) -> Result<Self, SecretMapError> {
         match name.strip_prefix(FILE_PREFIX) {
             Some(path) => {
-                let failed = |source| SecretError::Read { path: path.to_owned(), source };
+                let failed = |source| SecretMapError::Read { path: path.to_owned(), source };
                 Self::parse(&std::fs::read_to_string(path).map_err(failed)?)
             }
             None => Self::fetch(name, &Client::from_conf(config.into())).await,
         }
     }
 
-    async fn fetch(name: &str, client: &Client) -> Result<Self, SecretError> {
-        let failed = |why: String| SecretError::Fetch { name: name.to_owned(), why };
+    async fn fetch(name: &str, client: &Client) -> Result<Self, SecretMapError> {
+        let failed = |why: String| SecretMapError::Fetch { name: name.to_owned(), why };
         let got = client.get_secret_value().secret_id(name).send().await;
         let got = got.map_err(|error| failed(reason(&error)))?;
-        Self::parse(got.secret_string().ok_or(SecretError::Shape)?)
+        Self::parse(got.secret_string().ok_or(SecretMapError::Shape)?)
     }
 
-    fn parse(text: &str) -> Result<Self, SecretError> {
-        let values: BTreeMap<String, String> = serde_json::from_str(text).map_err(|_| SecretError::Shape)?;
+    fn parse(text: &str) -> Result<Self, SecretMapError> {
+        let values: BTreeMap<String, String> =
+            serde_json::from_str(text).map_err(|_| SecretMapError::Shape)?;
         Ok(Self(values.into_iter().map(|(name, value)| (name, value.into())).collect()))
     }
 

@@ -35,6 +35,11 @@ impl Fields {
         self.0.remove(name)
     }
 
+    /// Sets a field, for one that was given in another form.
+    pub(crate) fn put(&mut self, name: &str, value: Value) {
+        self.0.insert(name.to_owned(), value);
+    }
+
     pub(crate) fn string(&mut self, name: &str) -> Result<Option<String>, Failure> {
         match self.take(name) {
             None => Ok(None),

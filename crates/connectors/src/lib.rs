@@ -5,12 +5,12 @@
 //! them; the module's documentation states its guarantees and their limits.
 
 pub mod api;
+pub mod connection;
 mod fields;
 pub mod github;
 pub mod http;
 pub mod marked_post;
 pub mod model;
-mod not_configured;
 pub mod reference;
 pub mod servicenow;
 pub mod slack;
@@ -20,6 +20,7 @@ mod trace;
 pub mod transform;
 
 pub use api::{BaseUrl, Credential};
+pub use connection::{NOT_CONNECTED, OperatorConnections, TenantConnections, ToolConnection};
 pub use http::HttpRequest;
 pub use http::guard::{HostAllowList, HostRule};
 pub use tool::{
@@ -28,26 +29,13 @@ pub use tool::{
 pub use trace::in_trace;
 pub use transform::Transform;
 
-/// Addresses and credentials of the external systems.
+/// The registry of built-in tools. The tools of an external system are not connected yet ([`Tool::connect`]).
 ///
-/// The tools of a system without settings are registered all the same, so that workflows which name them can be
-/// checked. Their `propose` fails and names the missing setting.
-#[derive(Debug, Clone, Default)]
-pub struct ConnectorSettings {
-    pub servicenow: Option<servicenow::ServiceNowSettings>,
-    pub github: Option<github::GitHubSettings>,
-    pub slack: Option<slack::SlackToolSettings>,
-    pub model: Option<model::ModelSettings>,
-}
-
-/// The registry of built-in tools.
-///
-/// `http.request` reaches internal addresses only on the hosts in `allow`. Every other tool reaches the one host in
-/// its settings.
-pub fn standard_tools(allow: HostAllowList, settings: ConnectorSettings) -> ToolRegistry {
+/// `http.request` without a connection reaches internal addresses only on the hosts in `allow`.
+pub fn standard_tools(allow: HostAllowList) -> ToolRegistry {
     let registry = ToolRegistry::default().with(Transform).with(HttpRequest::new(allow));
-    let registry = servicenow::register(registry, settings.servicenow);
-    let registry = github::register(registry, settings.github);
-    let registry = slack::register(registry, settings.slack);
-    model::register(registry, settings.model)
+    let registry = servicenow::register(registry);
+    let registry = github::register(registry);
+    let registry = slack::register(registry);
+    model::register(registry)
 }

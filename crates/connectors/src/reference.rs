@@ -99,7 +99,7 @@ pub const PAGES: &[ToolPage] = &[
         description: "Sends one HTTP request. `effect` declares its effect class. Every request with an effect carries \
                       the header `Idempotency-Key`. Redirects are not followed, private addresses are not reached \
                       unless the operator allows the host, and ports of other protocols (22, 25, 6379 …) unless the \
-                      operator allows host and port. No credential is sent. Undone only by a `rollback` in \
+                      operator allows host and port. A credential is sent only on a connection. Undone only by a `rollback` in \
                       the workflow; a POST or PATCH without one is irreversible, and so is one that is itself a \
                       rollback.",
         output: "`status`, `headers`, `body`, `truncated`",
@@ -116,7 +116,7 @@ pub const PAGES: &[ToolPage] = &[
                 "url",
                 "a URL, at most 4 KiB",
                 Required,
-                "The URL. Approvers see its query: do not put a secret there. A parameter that replaces the method, such as \
+                "The URL. With a connection, a path below its base URL. Approvers see its query: do not put a secret there. A parameter that replaces the method, such as \
                  `_method`, is rejected.",
             ),
             field(
@@ -162,11 +162,10 @@ pub const PAGES: &[ToolPage] = &[
         tool: "model.converse",
         description: "Sends one prompt to a language model. Effect class: read-only; a retry is safe and costs again.",
         output: "`text`; with `json: true` also `json`",
-        example: r#"{ "provider": "bedrock", "model": "example.small-model-v1", "system": "You sort incidents.",
+        example: r#"{ "model": "example.small-model-v1", "system": "You sort incidents.",
   "prompt": "Which team is this for? Answer as {\"team\": …}.", "data": "${ steps.incident }",
   "max_tokens": 400, "temperature": "0.2", "json": true }"#,
         fields: &[
-            field("provider", "a string", Required, "A provider from the worker's `--config`."),
             field("model", "a string", Required, "The provider's id of the model."),
             field("system", "a string", WhenAbsent("none"), "The system prompt."),
             field("prompt", "a string", Required, "The prompt. At most 64 Ki characters, including `data`."),
@@ -282,41 +281,34 @@ pub const PAGES: &[ToolPage] = &[
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use domain::{Action, Failure, RunId, RunKey, StepId, TenantId, ToolName};
+    use domain::connection::ConnectionOptions;
+    use domain::{Action, ConnectionKind, Failure, RunId, RunKey, StepId, TenantId, ToolName};
     use serde_json::{Map, Value, json};
 
     use super::*;
     use crate::tool::{ProposalRequest, Tool};
-    use crate::{
-        BaseUrl, ConnectorSettings, Credential, HostAllowList, ToolRegistry, github, model, servicenow,
-        slack, standard_tools,
-    };
+    use crate::{Credential, HostAllowList, ToolConnection, ToolRegistry, standard_tools};
 
-    /// Every tool, configured. No request is sent.
+    /// Every tool, connected. No request is sent.
     fn registry() -> ToolRegistry {
-        let base = |host: &str| -> BaseUrl { format!("https://{host}.example.com").parse().unwrap() };
-        let credential = || Credential::Anonymous;
-        let provider = model::Provider {
-            base: base("models"),
-            format: model::ApiFormat::Bedrock,
-            credential: credential(),
-            prices: BTreeMap::new(),
-        };
-        let settings = ConnectorSettings {
-            servicenow: Some(servicenow::ServiceNowSettings {
-                base: base("servicenow"),
-                credential: credential(),
-            }),
-            github: Some(github::GitHubSettings { base: base("github"), credential: credential() }),
-            slack: Some(slack::SlackToolSettings { base: base("slack"), credential: credential() }),
-            model: Some(model::ModelSettings {
-                providers: BTreeMap::from([("bedrock".to_owned(), provider)]),
-            }),
-        };
-        standard_tools(HostAllowList::default(), settings)
+        let kinds = [
+            ConnectionKind::ServiceNow,
+            ConnectionKind::GitHub,
+            ConnectionKind::Slack,
+            ConnectionKind::Model,
+        ];
+        kinds.into_iter().fold(standard_tools(HostAllowList::default()), |registry, kind| {
+            registry.connected(&ToolConnection {
+                name: kind.to_string().parse().unwrap(),
+                kind,
+                base: format!("https://{kind}.example.com").parse().unwrap(),
+                credential: Credential::Anonymous,
+                allow: HostAllowList::default(),
+                options: ConnectionOptions::default(),
+            })
+        })
     }
 
     fn tool(name: &str) -> Arc<dyn Tool> {

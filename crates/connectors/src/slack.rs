@@ -16,14 +16,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::command::EffectOutcome::{DidNotHappen, MayHaveHappened};
-use domain::{Action, EffectClass, Failure, FieldChange, IdempotencyKey, Reversibility, ToolName};
+use domain::{
+    Action, ConnectionKind, EffectClass, Failure, FieldChange, IdempotencyKey, Reversibility, ToolName,
+};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::api::{Api, ApiError, ApiRequest, ApiResponse, BaseUrl, Credential, RATE_LIMITED};
+use crate::api::{Api, ApiError, ApiRequest, ApiResponse, RATE_LIMITED};
+use crate::connection::Unconnected;
 use crate::fields::{Fields, invalid};
 use crate::marked_post::{self, MarkedPost};
-use crate::not_configured::NotConfiguredTool;
 use crate::tool::{
     self, LookUpResult, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult,
 };
@@ -50,22 +52,14 @@ const EVENT_TYPE: &str = "countersign_post";
 
 const IRREVERSIBLE: &str = "deleting a message does not undo that users have read it";
 
-#[derive(Debug, Clone)]
-pub struct SlackToolSettings {
-    /// `https://slack.com/api`.
-    pub base: BaseUrl,
-    /// A bot token with `chat:write`, and the history scopes to search for a message after a lost reply.
-    pub credential: Credential,
-}
-
 /// Registers `slack.post`.
-pub(crate) fn register(registry: ToolRegistry, settings: Option<SlackToolSettings>) -> ToolRegistry {
-    match settings {
-        Some(SlackToolSettings { base, credential }) => {
-            registry.with(Post(Arc::new(Api::new(base, credential, TIMEOUT))))
-        }
-        None => registry.with(NotConfiguredTool { name: NAME, class: EffectClass::Opaque, setting: "slack" }),
-    }
+pub(crate) fn register(registry: ToolRegistry) -> ToolRegistry {
+    registry.with(Unconnected {
+        name: NAME,
+        kind: ConnectionKind::Slack,
+        class: EffectClass::Opaque,
+        connect: |on| Arc::new(Post(Arc::new(Api::new(on, TIMEOUT)))),
+    })
 }
 
 #[derive(Debug)]
@@ -228,6 +222,7 @@ impl Tool for Post {
             changes: vec![FieldChange { field: "messages".to_owned(), before: None, after: text.into() }],
             destructive: false,
             estimate_microusd: None,
+            connection: None,
             fields,
         })
     }

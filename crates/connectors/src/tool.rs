@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::command::EffectOutcome;
-use domain::{Action, EffectClass, Failure, Fence, Millis, ModelUsage, RunKey, StepId, ToolName};
+use domain::{
+    Action, ConnectionKind, EffectClass, Failure, Fence, Millis, ModelUsage, RunKey, StepId, ToolName,
+};
 use serde_json::Value;
 
+use crate::connection::ToolConnection;
 use crate::reference::PAGES;
 
 /// The input of [`Tool::observe`] and [`Tool::propose`]: one step's call, before anything is done.
@@ -158,8 +161,8 @@ pub enum LookUpResult {
 /// 1. Implement this trait in a module of its own. Copy a small one: [`transform`](crate::transform) for a tool
 ///    without an effect, `servicenow/update.rs` for compare-and-set, `slack.rs` for opaque. A tool for an HTTP API
 ///    sends its requests through [`api`](crate::api).
-/// 2. Register it in [`standard_tools`](crate::standard_tools). A tool that needs configuration gets a field in
-///    [`ConnectorSettings`](crate::ConnectorSettings), and is registered as not configured while that is absent.
+/// 2. Register it in [`standard_tools`](crate::standard_tools). A tool of an external system is registered without a
+///    connection, with the function that connects it.
 /// 3. Describe its fields in [`reference`](crate::reference); a unit test compares the page with the tool.
 /// 4. If it has an effect, add it to `TOOLS` in `tests/tools/subject.rs`. The tests there run it twice, fail it,
 ///    lose its reply and undo it, and count what really happened.
@@ -172,6 +175,23 @@ pub trait Tool: Send + Sync {
     ///
     /// Expressions in `with` are not evaluated yet. Return `None` if the class depends on one.
     fn effect_class(&self, _with: &Value) -> Option<EffectClass> {
+        None
+    }
+
+    /// The kind of connection that the tool needs; `None` if it needs none.
+    fn connection_kind(&self) -> Option<ConnectionKind> {
+        None
+    }
+
+    /// Whether a step may call the tool without a connection.
+    fn works_unconnected(&self) -> bool {
+        self.connection_kind().is_none()
+    }
+
+    /// The tool on this connection, for one step; `None` if the tool needs no connection, or one of another kind. The
+    /// engine calls the methods below on the connected tool. For [`propose`](Self::propose) the connection has no
+    /// credential.
+    fn connect(&self, _connection: &ToolConnection) -> Option<Arc<dyn Tool>> {
         None
     }
 
@@ -235,6 +255,17 @@ impl ToolRegistry {
     #[must_use]
     pub fn with(mut self, tool: impl Tool + 'static) -> Self {
         self.tools.insert(tool.name(), Arc::new(tool));
+        self
+    }
+
+    /// The registry with every tool of this kind on `connection`.
+    #[must_use]
+    pub fn connected(mut self, connection: &ToolConnection) -> Self {
+        for tool in self.tools.values_mut() {
+            if let Some(connected) = tool.connect(connection) {
+                *tool = connected;
+            }
+        }
         self
     }
 

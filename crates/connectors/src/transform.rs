@@ -41,6 +41,7 @@ impl Tool for Transform {
             changes: Vec::new(),
             destructive: false,
             estimate_microusd: None,
+            connection: None,
             fields: json!({ "value": value }),
         })
     }

@@ -7,8 +7,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Roles;
+use crate::connection::Connection;
 use crate::digest::Digest;
-use crate::id::{KeyId, PersonId, TenantId, WorkerId, WorkflowName};
+use crate::id::{ConnectionName, KeyId, PersonId, TenantId, WorkerId, WorkflowName};
 use crate::initiator::Initiator;
 use crate::json;
 use crate::tenant::{Person, Tenant};
@@ -55,6 +56,23 @@ pub enum AdminChange {
     SettingsChanged {
         /// Each setting that changed.
         settings: Vec<SettingChange>,
+    },
+    /// A connection was added or replaced.
+    ConnectionSet {
+        /// The connection.
+        connection: ConnectionName,
+        /// What it was; absent for a new one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<Box<Connection>>,
+        /// What it is now.
+        after: Box<Connection>,
+    },
+    /// A connection was removed.
+    ConnectionRemoved {
+        /// The connection.
+        connection: ConnectionName,
+        /// What it was.
+        before: Box<Connection>,
     },
     /// A policy was applied.
     PolicyApplied {
@@ -145,6 +163,8 @@ impl AdminChange {
             Self::KeyCreated { .. } => "key_created",
             Self::KeyRevoked { .. } => "key_revoked",
             Self::SettingsChanged { .. } => "settings_changed",
+            Self::ConnectionSet { .. } => "connection_set",
+            Self::ConnectionRemoved { .. } => "connection_removed",
             Self::PolicyApplied { .. } => "policy_applied",
             Self::WorkflowApplied { .. } => "workflow_applied",
             Self::DispatchStopped { .. } => "dispatch_stopped",
@@ -192,6 +212,15 @@ impl fmt::Display for AdminChange {
             Self::SettingsChanged { settings } => {
                 let lines: Vec<String> = settings.iter().map(ToString::to_string).collect();
                 write!(f, "changed {}", lines.join("; "))
+            }
+            Self::ConnectionSet { connection, before: None, after } => {
+                write!(f, "added connection {connection}: {after}")
+            }
+            Self::ConnectionSet { connection, before: Some(before), after } => {
+                write!(f, "changed connection {connection}: {before} -> {after}")
+            }
+            Self::ConnectionRemoved { connection, before } => {
+                write!(f, "removed connection {connection}: {before}")
             }
             Self::PolicyApplied { after, .. } => write!(f, "applied policy {}", after.short()),
             Self::WorkflowApplied { workflow, version, .. } => {

@@ -4,10 +4,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::Display;
 
+use crate::connection::ActionConnection;
 use crate::digest::Digest;
 use crate::id::ToolName;
 use crate::json;
 use crate::key::IdempotencyKey;
+use crate::plan::Environment;
 use crate::time::Millis;
 
 /// Whether and how a tool's effect can be repeated when its outcome is unknown.
@@ -100,6 +102,9 @@ pub struct Action {
     /// The maximum cost in millionths of a US dollar, if the tool can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate_microusd: Option<u64>,
+    /// The connection that the action uses, with its environment. The engine sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ActionConnection>,
 }
 
 /// A change to one field.
@@ -125,6 +130,12 @@ impl Action {
     /// The hash in the intent, the receipt and the events. An approval is bound to it.
     pub fn hash(&self) -> Digest {
         json::digest("countersign/action/v1", self)
+    }
+
+    /// The environment of the action in a workflow for `workflow`: that of its connection. A workflow can only be
+    /// stricter.
+    pub fn environment(&self, workflow: Environment) -> Environment {
+        self.connection.as_ref().map_or(workflow, |connection| connection.environment.max(workflow))
     }
 
     /// The first part of the tool's name: `servicenow` of `servicenow.update`.

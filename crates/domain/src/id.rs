@@ -130,6 +130,10 @@ text_id!(
     ToolName, "tool name"
 );
 text_id!(
+    /// A tenant's name for an external system.
+    ConnectionName, "connection name"
+);
+text_id!(
     /// One worker process; a restarted worker has a new id.
     WorkerId, "worker id"
 );

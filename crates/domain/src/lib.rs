@@ -15,6 +15,7 @@ pub mod audit;
 pub mod chain;
 pub mod command;
 pub mod concurrency;
+pub mod connection;
 pub mod cron;
 pub mod digest;
 pub mod dispatch;
@@ -56,6 +57,7 @@ pub use approval::{Approval, ApprovalStatus, Card, Channel, Subject, Vote};
 pub use chain::{ChainError, ChainedEvent};
 pub use command::{Command, Inherited};
 pub use concurrency::{ConcurrencyKey, ConcurrencyRule, ConcurrencyScope, OnConflict};
+pub use connection::{Connection, ConnectionKind, SecretRef};
 pub use digest::Digest;
 pub use dispatch::{DispatchStop, Fleet};
 pub use draft::{Decision, DecisionContext, Draft, Job, Outgoing, ReceiptChange, ReceiptCheck, SignalChange};
@@ -63,8 +65,8 @@ pub use effect::{Action, ActionOrigin, EffectClass, FieldChange, Reversibility};
 pub use event::{Event, EventBody};
 pub use failure::Failure;
 pub use id::{
-    ApprovalId, BlastRadius, EventName, Fence, GroupName, KeyId, OpId, PersonId, RunId, RunKey, SignalId,
-    StepId, StepSeq, TenantId, ToolName, Version, WorkerId, WorkflowName, WorkspaceId,
+    ApprovalId, BlastRadius, ConnectionName, EventName, Fence, GroupName, KeyId, OpId, PersonId, RunId,
+    RunKey, SignalId, StepId, StepSeq, TenantId, ToolName, Version, WorkerId, WorkflowName, WorkspaceId,
 };
 pub use inbox::{InboxEntry, InboxStatus, Source, StartRequest};
 pub use initiator::{Cause, Initiator};

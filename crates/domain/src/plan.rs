@@ -11,7 +11,7 @@ use crate::concurrency::ConcurrencyRule;
 use crate::cron::Cron;
 use crate::digest::Digest;
 use crate::effect::ActionOrigin;
-use crate::id::{BlastRadius, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
+use crate::id::{BlastRadius, ConnectionName, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
 use crate::inbox::Source;
 use crate::json;
 use crate::retry_policy::RetryPolicy;
@@ -93,7 +93,7 @@ pub struct Schedule {
     pub zone: String,
 }
 
-/// The environment of a workflow.
+/// The environment of a workflow or a connection. A stricter one is greater.
 #[derive(
     Debug,
     Clone,
@@ -101,6 +101,8 @@ pub struct Schedule {
     Default,
     PartialEq,
     Eq,
+    PartialOrd,
+    Ord,
     Serialize,
     Deserialize,
     Display,
@@ -267,6 +269,9 @@ pub enum Work {
 pub struct Call {
     /// The tool.
     pub tool: ToolName,
+    /// The connection; the tenant's only one of the tool's kind, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionName>,
     /// The arguments; texts may contain `${ … }`.
     pub with: Value,
 }

@@ -8,10 +8,11 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::access::{Role, Roles, is_oidc_credential, oidc_credential};
+use crate::connection::Connection;
 use crate::digest::Digest;
 use crate::dispatch::DispatchStop;
 use crate::failure::bounded;
-use crate::id::{GroupName, PersonId, TenantId};
+use crate::id::{ConnectionName, GroupName, PersonId, TenantId};
 use crate::initiator::Initiator;
 use crate::time::Timestamp;
 
@@ -38,6 +39,9 @@ pub struct Tenant {
     /// The groups that policies can require approvals from.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
+    /// The connections that its admins have set. Operators configure others in the file of the process.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub connections: BTreeMap<ConnectionName, Connection>,
     /// Set while dispatch is stopped for this tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<DispatchStop>,
@@ -274,6 +278,7 @@ impl Tenant {
             caps: Caps::default(),
             people: BTreeMap::new(),
             groups: BTreeMap::new(),
+            connections: BTreeMap::new(),
             stopped: None,
             revision: 0,
         }

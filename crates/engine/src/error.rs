@@ -2,7 +2,9 @@
 
 use domain::payload::Fingerprint;
 use domain::tenant::InvalidPeople;
-use domain::{Digest, InboxStatus, KeyId, Refusal, RunKey, RunStatus, TenantId, WorkerId, WorkflowName};
+use domain::{
+    ConnectionName, Digest, InboxStatus, KeyId, Refusal, RunKey, RunStatus, TenantId, WorkerId, WorkflowName,
+};
 pub use store::error_chain;
 use store::{NewerFormat, StoreError};
 
@@ -110,6 +112,14 @@ pub enum EngineError {
     /// The settings exceed the size of one record.
     #[error("the tenant's settings have {bytes} bytes; the limit is {most}")]
     TenantTooLarge { bytes: usize, most: usize },
+    #[error("connection {connection} not found; `connection list` lists connections")]
+    NoConnection { connection: ConnectionName },
+    /// A connection that cannot be set or removed.
+    #[error("connection {connection}: {why}")]
+    BadConnection { connection: ConnectionName, why: String },
+    /// Another change was written since the caller read the connection.
+    #[error("connection {connection} was changed by another request; read it again and retry")]
+    ConnectionChanged { connection: ConnectionName },
     #[error("API key {key} not found")]
     NoApiKey { key: KeyId },
     /// An API key with this id exists, or is being changed by others.

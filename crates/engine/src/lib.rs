@@ -34,6 +34,7 @@ use store::Store;
 
 pub use admission::{AcceptResult, AdmissionService, InboundEvent, StartOutcome, StartResult, StartRun};
 pub use core::bundles::TenantBundle;
+pub use core::connections::{ConnectionParts, ResolvedConnection};
 pub use core::dispatch::DispatchState;
 pub use core::notifier::{ApprovalNotifier, Notifier, NotifyFailure, RetryHint};
 pub use core::{AdvanceResult, EngineParts, EvidenceSigner, OperationIds, Timing};
@@ -41,8 +42,8 @@ pub use error::{EngineError, error_chain};
 pub use execution::{AdvanceLimits, ExecutionService, Shutdown};
 pub use governance::policy_input;
 pub use governance::{
-    DryRun, DryRunRequest, EvaluatedAction, GovernanceService, NewApiKey, PolicyApplied, StepForecast,
-    TenantPolicy, TenantUpdate, VoteInput, VoteRequest,
+    ConnectionUpdate, DryRun, DryRunRequest, EvaluatedAction, GovernanceService, NewApiKey, PolicyApplied,
+    StepForecast, TenantPolicy, TenantUpdate, VoteInput, VoteRequest,
 };
 pub use operations::{
     Backout, BackoutProgress, CountProgress, DispatchScope, FleetHealth, NotUndoable, OperationsService,

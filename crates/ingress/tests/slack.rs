@@ -10,7 +10,7 @@ use ::slack::start_modal::{self, INPUT_BLOCK, INPUT_TEXT, WORKFLOW_BLOCK};
 use ::slack::{Secrets, Slack, card};
 use bytes::Bytes;
 use config::SlackNotifier;
-use connectors::{ConnectorSettings, HostAllowList, ToolRegistry};
+use connectors::{HostAllowList, ToolRegistry};
 use countersign_ingress::slack::{SlackInstallation, command, interaction};
 use domain::tenant::Person;
 use domain::{Cause, InboxEntry, InboxStatus, Initiator, QueueName, Role, RunKey, RunStatus, Tenant};
@@ -307,7 +307,7 @@ async fn retry_of_unknown_hides_first_attempt() {
     let allow = || HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] };
     for (resumer, refused) in [("anna", &["U0ANNA"][..]), ("ben", &["U0ANNA", "U0BEN"])] {
         let bank = HttpStub::answering(StubReply::none());
-        let tools = connectors::standard_tools(allow(), ConnectorSettings::default());
+        let tools = connectors::standard_tools(allow());
         let pay = format!("tool: http.request, with: {{ method: POST, url: '{}' }}", bank.url("/payments"));
         let workflow =
             format!("workflow: w\nversion: 1\nenvironment: prod\nsteps:\n  - {{ id: pay, {pay} }}\n");
@@ -340,7 +340,7 @@ async fn card_flooded_by_long_body() {
     let workflow = format!(
         "workflow: w\nversion: 1\nenvironment: prod\nsteps:\n  - {{ id: a, tool: http.request, with: {with} }}\n"
     );
-    let tools = connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default());
+    let tools = connectors::standard_tools(HostAllowList::default());
     let env = TestEnv::with_tools(tools, &workflow).await;
 
     let shown = env.card(0);

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::connection::ActionConnection;
 use domain::plan::{Environment, Phase};
 use domain::{Action, ActionOrigin, BlastRadius, EffectClass, Reversibility};
 use serde::Serialize;
@@ -40,6 +41,9 @@ pub(crate) const PATHS: &[&str] = &[
     "action.values",
     "caps.writes_done",
     "caps.writes_max",
+    "connection.environment",
+    "connection.kind",
+    "connection.name",
     "run.environment",
     "run.requester",
     "run.tenant",
@@ -64,6 +68,9 @@ pub(crate) struct Input<'a> {
     step: StepInput<'a>,
     run: RunInput<'a>,
     caps: CapsInput,
+    /// Absent without a connection, so every rule about it is undefined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection: Option<&'a ActionConnection>,
 }
 
 #[derive(Serialize)]
@@ -117,6 +124,7 @@ impl<'a> Input<'a> {
             step: step(request.step),
             run: run(request.run)?,
             caps: caps(request.caps),
+            connection: request.action.connection.as_ref(),
         })
     }
 }

@@ -64,8 +64,9 @@
 //! | `action.values` | the values at the paths that the bundle lists in `reads`, by path |
 //! | `step.id`, `.blast_radius`, `.critical`, `.phase`, `.rollback`, `.attempt` | the step; `blast_radius` is `low`, `medium` or `high` |
 //! | `run.tenant`, `.workspace`, `.workflow`, `.version` | the run and its workflow |
-//! | `run.environment` | `dev`, `staging` or `prod` |
+//! | `run.environment` | `dev`, `staging` or `prod`: the environment of the connection, or of the workflow if that is stricter |
 //! | `run.trigger`, `.requester` | the trigger type, and the user who requested the run, or null |
+//! | `connection.name`, `.kind`, `.environment` | the connection of the action; undefined if it has none |
 //! | `caps.writes_done`, `.writes_max` | the number of effects of the run so far, and the limit |
 //!
 //! The input contains no field values by default: text in a ticket comes from untrusted users and must not influence a

@@ -119,7 +119,8 @@ fn tool() -> ToolName {
 }
 
 fn plan() -> Plan {
-    let call = || Call { tool: tool(), with: json!({ "sys_id": "${ trigger.record.sys_id }" }) };
+    let call =
+        || Call { tool: tool(), connection: None, with: json!({ "sys_id": "${ trigger.record.sys_id }" }) };
     let wait = Work::Wait { event: ledger::event(), timeout: Millis::hours(2), on_timeout: OnTimeout::Fail };
     let step = |id: &str, work: Work| PlannedStep {
         blast_radius: BlastRadius::Medium,

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use connectors::{ConnectorSettings, HostAllowList, Tool, ToolRegistry};
-use engine::{Engine, EngineParts, EvidenceSigner, Notifier, Timing};
+use connectors::{HostAllowList, Tool, ToolRegistry};
+use engine::{ConnectionParts, Engine, EngineParts, EvidenceSigner, Notifier, Timing};
 use evidence::SigningKey;
 use store::{Clock, SqliteOptions, SqliteStore, Store, SystemClock};
 
@@ -12,6 +12,7 @@ use store::{Clock, SqliteOptions, SqliteStore, Store, SystemClock};
 #[must_use]
 pub struct EngineBuilder {
     tools: ToolRegistry,
+    connections: ConnectionParts,
     clock: Arc<dyn Clock>,
     me: String,
     timing: Timing,
@@ -23,6 +24,7 @@ pub struct EngineBuilder {
 pub fn engine() -> EngineBuilder {
     EngineBuilder {
         tools: ToolRegistry::default(),
+        connections: ConnectionParts::default(),
         clock: Arc::new(SystemClock),
         me: "w".to_owned(),
         timing: Timing::default(),
@@ -49,11 +51,16 @@ pub fn signing_key() -> SigningKey {
 impl EngineBuilder {
     /// The tools of the product; none of them may call a host.
     pub fn standard_tools(self) -> Self {
-        self.tools(connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()))
+        self.tools(connectors::standard_tools(HostAllowList::default()))
     }
 
     pub fn tools(self, tools: ToolRegistry) -> Self {
         Self { tools, ..self }
+    }
+
+    /// The connections that the operator has configured, and the source of their secrets.
+    pub fn connections(self, connections: ConnectionParts) -> Self {
+        Self { connections, ..self }
     }
 
     /// Adds a tool.
@@ -102,6 +109,7 @@ impl EngineBuilder {
         Engine::new(EngineParts {
             store: Arc::new(store),
             tools: self.tools,
+            connections: self.connections,
             clock: self.clock,
             me: self.me.parse().unwrap(),
             timing: self.timing,

@@ -185,6 +185,7 @@ pub fn action(key: &str) -> Action {
         changes: Vec::new(),
         destructive: false,
         estimate_microusd: None,
+        connection: None,
         fields: json!({ "state": "open" }),
     }
 }
@@ -281,7 +282,7 @@ pub fn step(id: &str, work: &Work) -> PlannedStep {
 }
 
 fn call() -> Call {
-    Call { tool: tool(), with: json!({ "url": "https://example.com/records/1" }) }
+    Call { tool: tool(), connection: None, with: json!({ "url": "https://example.com/records/1" }) }
 }
 
 fn tool() -> ToolName {

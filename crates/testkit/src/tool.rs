@@ -23,6 +23,7 @@ pub fn action(tool: ToolName, ask: ProposalRequest<'_>) -> Action {
         changes: Vec::new(),
         destructive: false,
         estimate_microusd: None,
+        connection: None,
         fields: ask.fields,
     }
 }

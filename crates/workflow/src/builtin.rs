@@ -35,7 +35,7 @@ const GATE_FIELDS: [&str; 6] = ["message", "expires_after", "on_reject", "tier",
 
 /// Refuses fields that apply to calls only.
 pub(crate) fn refuse_call_fields(step: &Fields<'_>, builtin: Builtin) -> Result<(), WorkflowError> {
-    match ["retry", "rollback", "on_reject", "confidence"]
+    match ["connection", "retry", "rollback", "on_reject", "confidence"]
         .into_iter()
         .find_map(|field| Some((field, step.key(field)?)))
     {

@@ -208,7 +208,7 @@ fn when() -> ReferenceField {
 fn step() -> ReferenceTable {
     ReferenceTable {
         title: "a step",
-        description: "`retry`, `rollback`, `on_reject` and `confidence` do not apply to `wait.event` and \
+        description: "`connection`, `retry`, `rollback`, `on_reject` and `confidence` do not apply to `wait.event` and \
                `approval.gate`.",
         fields: vec![
             required(
@@ -217,6 +217,12 @@ fn step() -> ReferenceTable {
                 "The id, unique in the workflow. Later steps read the output as `steps.ID`.",
             ),
             required("tool", "a tool", "The tool to call."),
+            optional(
+                "connection",
+                "a name",
+                "the only one of the tool's kind",
+                "The connection to the external system. The environment of the action is that of the connection.",
+            ),
             optional(
                 "with",
                 "a map",
@@ -289,6 +295,12 @@ fn rollback() -> ReferenceTable {
         description: "The call that undoes the step. It may read the step's own output.",
         fields: vec![
             required("tool", "a tool", "The tool to call, except `wait.event` and `approval.gate`."),
+            optional(
+                "connection",
+                "a name",
+                "the only one of the tool's kind",
+                "The connection of this call.",
+            ),
             optional("with", "a map", "an empty map", "The parameters of the tool."),
         ],
     }

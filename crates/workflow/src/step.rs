@@ -17,9 +17,10 @@ use crate::parse::File;
 use crate::retry::retry;
 use crate::yaml::{Node, YamlValue, key_text, to_json};
 
-const STEP_FIELDS: [&str; 10] = [
+const STEP_FIELDS: [&str; 11] = [
     "id",
     "tool",
+    "connection",
     "with",
     "retry",
     "blast_radius",
@@ -29,7 +30,7 @@ const STEP_FIELDS: [&str; 10] = [
     "confidence",
     "rollback",
 ];
-const CALL_FIELDS: [&str; 2] = ["tool", "with"];
+const CALL_FIELDS: [&str; 3] = ["tool", "connection", "with"];
 
 /// The fields become part of an action, which also has a target, a key and defaults.
 pub(crate) const WITH_BYTES_MAX: usize = ACTION_BYTES_MAX - 8 * 1024;
@@ -75,7 +76,7 @@ impl File<'_> {
     fn work(&mut self, seq: usize, fields: &Fields<'_>) -> Result<(Work, InputRefs), WorkflowError> {
         let tool = self.tool(fields.require("tool")?)?;
         let Ok(builtin) = tool.as_str().parse::<Builtin>() else {
-            let (call, reads) = self.call(seq, tool, fields.get("with"))?;
+            let (call, reads) = self.call(seq, tool, fields)?;
             return Ok((Work::Call(call), reads));
         };
         builtin::refuse_call_fields(fields, builtin)?;
@@ -90,13 +91,16 @@ impl File<'_> {
         &mut self,
         end: usize,
         tool: ToolName,
-        with: Option<&Node>,
+        fields: &Fields<'_>,
     ) -> Result<(Call, InputRefs), WorkflowError> {
+        let connection = fields.get("connection").map(|node| id(node, "`connection`")).transpose()?;
+        let with = fields.get("with");
         if let (Some(node), Some(Some(known))) = (with, self.tools.get(&tool)) {
             require_known(node, &tool, known)?;
         }
         let Some(node) = with else {
-            return Ok((Call { tool, with: Value::Object(serde_json::Map::new()) }, InputRefs::default()));
+            let with = Value::Object(serde_json::Map::new());
+            return Ok((Call { tool, connection, with }, InputRefs::default()));
         };
         if !matches!(node.value, YamlValue::Map(_)) {
             return Err(wrong_type(node, "`with`", "a map"));
@@ -106,7 +110,7 @@ impl File<'_> {
         if bytes > WITH_BYTES_MAX {
             return Err(WorkflowError::of(node, ParseErrorKind::WithTooLarge { bytes }));
         }
-        Ok((Call { tool, with }, self.reads(node, end)?))
+        Ok((Call { tool, connection, with }, self.reads(node, end)?))
     }
 
     fn rollback(
@@ -131,7 +135,7 @@ impl File<'_> {
         if tool.as_str().parse::<Builtin>().is_ok() {
             return Err(WorkflowError::of(name, ParseErrorKind::BuiltinUndoes { tool: tool.into() }));
         }
-        self.call(seq + 1, tool, fields.get("with"))
+        self.call(seq + 1, tool, &fields)
     }
 
     fn tool(&self, node: &Node) -> Result<ToolName, WorkflowError> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use config::{LookUp, SystemsConfig};
 use connectors::ToolRegistry;
 use domain::WorkerId;
-use engine::{Engine, EngineParts, SweepResult, Timing};
+use engine::{ConnectionParts, Engine, EngineParts, SweepResult, Timing};
 use http::Response;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use serde::de::IgnoredAny;
@@ -44,6 +44,7 @@ pub fn engine<S: Store>(store: S, name: &str) -> Result<Engine<S>, Error> {
     Ok(Engine::new(EngineParts {
         store: Arc::new(store),
         tools: ToolRegistry::default(),
+        connections: ConnectionParts::default(),
         clock: Arc::new(SystemClock),
         me,
         timing: Timing::default(),

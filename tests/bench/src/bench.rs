@@ -11,7 +11,7 @@ use domain::{
     Cause, IdempotencyKey, Initiator, Millis, QueueName, RunId, RunKey, RunStatus, StepId, StepStatus,
     TenantId, Timestamp, ToolName, WorkerId, WorkflowName, WorkspaceId,
 };
-use engine::{Engine, EngineParts, EvidenceSigner, StartRun, Timing};
+use engine::{ConnectionParts, Engine, EngineParts, EvidenceSigner, StartRun, Timing};
 use evidence::SigningKey;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -127,6 +127,7 @@ impl Bench {
         let engine = Engine::new(EngineParts {
             store: Arc::new(Intercepted::new(store.clone(), observer.clone())),
             tools: ToolRegistry::default().with(noop::Noop),
+            connections: ConnectionParts::default(),
             clock: Arc::new(SystemClock),
             me: me()?,
             timing: Timing::default(),
@@ -336,7 +337,10 @@ pub(crate) fn plan(steps: u16) -> Result<Plan, String> {
     let steps = (0..steps)
         .map(|n| {
             let id = StepId::new(&format!("s{n}")).map_err(|error| error.to_string())?;
-            Ok(PlannedStep::new(id, Work::Call(Call { tool: tool.clone(), with: json!({}) })))
+            Ok(PlannedStep::new(
+                id,
+                Work::Call(Call { tool: tool.clone(), connection: None, with: json!({}) }),
+            ))
         })
         .collect::<Result<_, String>>()?;
     let workflow = WorkflowName::new("linear").map_err(|error| error.to_string())?;

@@ -8,8 +8,7 @@ use api::auth::login::Login;
 use api::auth::session::{CookieSecurity, Sessions};
 use api::{Api, Authenticator, CursorSecret};
 use axum::Router;
-use config::SystemsConfig;
-use connectors::HostAllowList;
+use config::{ProcessContext, SystemsConfig};
 use console::Console;
 use domain::{ApprovalId, Cause, Initiator, Role, RunId, TenantId};
 use engine::{Engine, TenantHandle};
@@ -17,7 +16,7 @@ use fakes::model::{self, Model, Recording};
 use fakes::servicenow::{self, INCIDENT, ServiceNow};
 use fakes::slack::{self, FakeSlack, User};
 use serde_json::{Value, json};
-use store::{Access as _, SqliteStore};
+use store::{Access as _, Clock as _, SqliteStore, SystemClock};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use worker::{CancellationToken, Worker, WorkerSettings};
@@ -75,14 +74,17 @@ impl FakeSystems {
 
     fn systems(&self) -> SystemsConfig {
         let text = format!(
-            "servicenow:\n  base_url: {}\n  user: {}\n  password_env: SERVICENOW\n\
-             slack:\n  base_url: {}/api\n  token_env: SLACK\n  channel: {CHANNEL}\n\
-             models:\n  simulated:\n    base_url: {}\n    api: bedrock\n    key_env: MODEL\n    prices:\n      \
-             triage-1: {{ input: 3000000, output: 15000000 }}\n",
-            self.servicenow.url(),
-            servicenow::USER,
-            self.slack.url(),
-            self.model.url(),
+            "connections:\n\
+             \x20 - {{ name: servicenow, kind: servicenow, base_url: '{servicenow}', environment: dev,\n\
+             \x20     credential: {{ type: basic, user: {user}, password: 'env://SERVICENOW' }} }}\n\
+             \x20 - {{ name: simulated, kind: model, base_url: '{model}', environment: dev,\n\
+             \x20     credential: {{ type: bearer, token: 'env://MODEL' }},\n\
+             \x20     options: {{ model_api: bedrock, prices: {{ triage-1: {{ input: 3000000, output: 15000000 }} }} }} }}\n\
+             slack:\n  base_url: {slack}/api\n  token_env: SLACK\n  channel: {CHANNEL}\n",
+            servicenow = self.servicenow.url(),
+            user = servicenow::USER,
+            model = self.model.url(),
+            slack = self.slack.url(),
         );
         SystemsConfig::parse(&text).unwrap()
     }
@@ -182,9 +184,11 @@ impl TestEnv {
 
 fn engine(systems: &FakeSystems) -> Engine<SqliteStore> {
     let systems = systems.systems();
-    let tools = connectors::standard_tools(HostAllowList::default(), systems.settings(&credential).unwrap());
+    let connections =
+        systems.connection_parts(credential, ProcessContext::without_aws(|| SystemClock.now())).unwrap();
     let notifier = systems.notifier(&credential).unwrap();
-    testkit::engine().tools(tools).me("worker-a").notifier(notifier).signed().build()
+    let builder = testkit::engine().standard_tools().connections(connections);
+    builder.me("worker-a").notifier(notifier).signed().build()
 }
 
 async fn apply(engine: &Arc<Engine<SqliteStore>>, tenant: &str) {

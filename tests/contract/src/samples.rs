@@ -28,6 +28,7 @@ impl PathValue {
             "{run}" => own_run(name, tenant),
             "{approval}" => tenant.runs.approval.clone(),
             "{workflow}" => format!("only-{}", tenant.tenant),
+            "{connection}" => format!("sn-{}", tenant.tenant),
             "{key}" => tenant.key_id(OWN_KEY).to_string(),
             part => panic!("{name} has the path parameter {part}: add a sample value"),
         };
@@ -57,6 +58,9 @@ fn own_run(name: &str, tenant: &TestTenant) -> String {
 /// The body of a request; none if the route has none.
 pub fn body_for(name: &str) -> Option<Value> {
     match name {
+        "setConnection" => {
+            Some(json!({ "name": "sn", "kind": "servicenow", "base_url": "https://acme.service-now.com" }))
+        }
         "startRun" => Some(json!({ "workflow": "plain", "input": {} })),
         "cancelRun" | "pauseRun" | "resumeRun" | "retryRun" | "rollBackRun" => {
             Some(json!({ "reason": "to try it" }))

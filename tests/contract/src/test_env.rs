@@ -8,9 +8,14 @@ use api_types::{PreviousSecret, SecretName};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request};
+use connectors::{OperatorConnections, TenantConnections};
 use domain::access::{PresentedKey, secret_digest};
-use domain::{Cause, Initiator, KeyId, PersonId, Role, Roles, RunId, RunKey, TenantId};
-use engine::{Engine, NewApiKey, StartRun, TenantHandle};
+use domain::connection::ConnectionOptions;
+use domain::plan::Environment;
+use domain::{
+    Cause, Connection, ConnectionKind, Initiator, KeyId, PersonId, Role, Roles, RunId, RunKey, TenantId,
+};
+use engine::{ConnectionParts, Engine, NewApiKey, StartRun, TenantHandle};
 use serde_json::Value;
 use store::SqliteStore;
 use testkit::TestClock;
@@ -97,7 +102,8 @@ impl TestEnv {
     pub async fn with(change: impl FnOnce(Authenticator<SqliteStore>) -> Authenticator<SqliteStore>) -> Self {
         let public = testkit::signing_key().public();
         let clock = TestClock::system();
-        let engine = Arc::new(testkit::engine().standard_tools().clock(clock.clone()).signed().build());
+        let builder = testkit::engine().standard_tools().connections(connections());
+        let engine = Arc::new(builder.clock(clock.clone()).signed().build());
         let (acme, umbrella) =
             (create_tenant(&engine, "acme").await, create_tenant(&engine, "umbrella").await);
         let gate = change(Authenticator::new(Arc::clone(&engine)));
@@ -133,6 +139,26 @@ impl TestEnv {
     pub fn handle(&self, tenant: &TestTenant, person: &str) -> TenantHandle<SqliteStore> {
         self.engine.tenant_handle(&tenant.tenant, &Initiator::new(Cause::User, person))
     }
+}
+
+/// Each tenant has a connection that the operator configured.
+fn connections() -> ConnectionParts {
+    let connection = Connection {
+        kind: ConnectionKind::ServiceNow,
+        base_url: "https://instance.example".to_owned(),
+        environment: Environment::Dev,
+        credential: None,
+        workspace: None,
+        options: ConnectionOptions::default(),
+        version: 0,
+    };
+    let of_tenant = |tenant: &str| {
+        let connections = [(format!("sn-{tenant}").parse().unwrap(), connection.clone())].into();
+        (tenant.parse().unwrap(), TenantConnections { connections, ..TenantConnections::default() })
+    };
+    let tenants = ["acme", "umbrella"].map(of_tenant).into();
+    let operator = OperatorConnections { tenants, ..OperatorConnections::default() };
+    ConnectionParts { operator: Arc::new(operator), ..ConnectionParts::default() }
 }
 
 fn request(method: &Method, key: &str, path: &str) -> axum::http::request::Builder {

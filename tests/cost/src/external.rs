@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use ::slack::Slack;
 use async_trait::async_trait;
-use connectors::{Credential, HostAllowList, ToolRegistry, model, servicenow};
+use connectors::OperatorConnections;
+use credentials::LocalSecrets;
+use domain::connection::{ConnectionOptions, CredentialSpec, ModelApi};
+use domain::plan::Environment;
 use domain::tenant::Person;
-use domain::{Approval, Card, PersonId, Role, Tenant, TenantId};
-use engine::{ApprovalNotifier, Notifier, NotifyFailure, RetryHint};
+use domain::{Approval, Card, Connection, ConnectionKind, PersonId, Role, SecretRef, Tenant, TenantId};
+use engine::{ApprovalNotifier, ConnectionParts, Notifier, NotifyFailure, RetryHint};
 use fakes::model::{KEY, Model, Recording};
 use fakes::servicenow::{PASSWORD, ServiceNow, USER};
 use fakes::slack::FakeSlack;
@@ -42,23 +45,36 @@ impl ExternalSystems {
         })
     }
 
-    /// The tools of a worker, connected to the fakes.
-    pub(crate) fn tools(&self) -> Result<ToolRegistry, String> {
-        let provider = model::Provider {
-            base: base(&self.model.url())?,
-            format: model::ApiFormat::Bedrock,
-            credential: Credential::Bearer(KEY.into()),
-            prices: BTreeMap::new(),
+    /// The connections to the fakes, as an operator configures them.
+    pub(crate) fn connections(&self) -> Result<ConnectionParts, String> {
+        let connection = |kind, base_url, credential, options| Connection {
+            kind,
+            base_url,
+            environment: Environment::Dev,
+            credential: Some(credential),
+            workspace: None,
+            options,
+            version: 0,
         };
-        let settings = connectors::ConnectorSettings {
-            servicenow: Some(servicenow::ServiceNowSettings {
-                base: base(&self.servicenow.url())?,
-                credential: Credential::Basic { user: USER.to_owned(), password: PASSWORD.into() },
-            }),
-            model: Some(model::ModelSettings { providers: [("simulated".to_owned(), provider)].into() }),
-            ..connectors::ConnectorSettings::default()
-        };
-        Ok(connectors::standard_tools(HostAllowList::default(), settings))
+        let secret =
+            |name: &str| format!("env://{name}").parse::<SecretRef>().map_err(|error| error.to_string());
+        let basic = CredentialSpec::Basic { user: USER.to_owned(), password: secret("PASSWORD")? };
+        let bearer = CredentialSpec::Bearer { token: secret("KEY")? };
+        let bedrock = ConnectionOptions { model_api: Some(ModelApi::Bedrock), prices: BTreeMap::new() };
+        let (instance, model) = (self.servicenow.url(), self.model.url());
+        let connections = [
+            connection(ConnectionKind::ServiceNow, instance, basic, ConnectionOptions::default()),
+            connection(ConnectionKind::Model, model, bearer, bedrock),
+        ];
+        let named = |connection: Connection| Some((connection.kind.to_string().parse().ok()?, connection));
+        let shared = connections.into_iter().filter_map(named).collect();
+        let operator = Arc::new(OperatorConnections { shared, ..OperatorConnections::default() });
+        let secrets = LocalSecrets::new(|name| match name {
+            "PASSWORD" => Some(PASSWORD.to_owned()),
+            "KEY" => Some(KEY.to_owned()),
+            _ => None,
+        });
+        Ok(ConnectionParts { operator, secrets: Arc::new(secrets) })
     }
 
     /// The approval notifier.
@@ -81,10 +97,6 @@ pub(crate) fn tenant_of(tenant: TenantId) -> Result<Tenant, String> {
     let slack = Some(format!("{TEAM}:{SLACK_USER}"));
     tenant.people.insert(person, Person { slack, oidc: None, slack_roles });
     Ok(tenant)
-}
-
-fn base(url: &str) -> Result<connectors::BaseUrl, String> {
-    url.parse().map_err(|error| format!("{url}: {error}"))
 }
 
 struct SlackNotifier(Slack);

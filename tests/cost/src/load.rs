@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
-use connectors::{ConnectorSettings, HostAllowList, ToolRegistry};
+use connectors::{HostAllowList, ToolRegistry};
 use domain::{
     ApprovalId, Cause, Channel, Digest, IdempotencyKey, Initiator, PersonId, Plan, QueueName, RunId, RunKey,
     RunStatus, Source, TenantId, WorkerId, WorkspaceId,
 };
 use dynamodb::DynamoDb;
-use engine::{Engine, EngineParts, EvidenceSigner, InboundEvent, Notifier, StartRun, Timing, VoteRequest};
+use engine::{
+    ConnectionParts, Engine, EngineParts, EvidenceSigner, InboundEvent, Notifier, StartRun, Timing,
+    VoteRequest,
+};
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::aws::{AwsParts, AwsStore, create_table};
@@ -137,14 +140,13 @@ impl TestEnv {
             Load::Linear { .. } => None,
             Load::Governed(_) => Some(ExternalSystems::open().await?),
         };
-        let (tools, notifier) = match &external {
-            None => {
-                (connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()), None)
-            }
-            Some(external) => (external.tools()?, external.notifier()?),
+        let tools = connectors::standard_tools(HostAllowList::default());
+        let (connections, notifier) = match &external {
+            None => (ConnectionParts::default(), None),
+            Some(external) => (external.connections()?, external.notifier()?),
         };
         let plan = plan(load, &tools)?;
-        let engine = Arc::new(engine(store, tools, notifier)?);
+        let engine = Arc::new(engine(store, tools, connections, notifier)?);
         if matches!(load, Load::Governed(_)) {
             engine.store().put_tenant(tenant_of(tenant()?)?).await.map_err(to_text)?;
             let by = Initiator::new(Cause::System, "cost");
@@ -260,10 +262,16 @@ impl TestEnv {
     }
 }
 
-fn engine(store: Store, tools: ToolRegistry, notifier: Notifier) -> Result<Engine<Store>, String> {
+fn engine(
+    store: Store,
+    tools: ToolRegistry,
+    connections: ConnectionParts,
+    notifier: Notifier,
+) -> Result<Engine<Store>, String> {
     Ok(Engine::new(EngineParts {
         store: Arc::new(store),
         tools,
+        connections,
         clock: Arc::new(SystemClock),
         me: me()?,
         timing: Timing::default(),

@@ -339,7 +339,9 @@ impl TestEnv {
     fn systems(&self) -> String {
         let ExternalSystems { servicenow, slack } = &self.external;
         format!(
-            "servicenow: {{ base_url: '{}', user: {}, password_env: SERVICENOW_PASSWORD }}\n\
+            "connections:\n\
+             \x20 - {{ name: servicenow, kind: servicenow, base_url: '{}', environment: dev,\n\
+             \x20     credential: {{ type: basic, user: {}, password: 'env://SERVICENOW_PASSWORD' }} }}\n\
              slack:\n  base_url: '{}/api'\n  token_env: SLACK_TOKEN\n  channel: C0APPROVALS\n\
              \x20 installations: [{{ tenant: {TENANT}, secret_env: SLACK_SIGNING }}]\n",
             servicenow.url(),

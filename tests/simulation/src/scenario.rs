@@ -10,7 +10,10 @@ use domain::{
     Cause, Channel, EventName, IdempotencyKey, Initiator, Job, Millis, Outgoing, PersonId, QueueName, RunId,
     RunKey, RunRecord, RunStatus, SignalId, StepState, Tenant, TenantId, ToolName, WorkerId, WorkspaceId,
 };
-use engine::{Engine, EngineError, EngineParts, EvidenceSigner, SignalRun, StartRun, Timing, VoteRequest};
+use engine::{
+    ConnectionParts, Engine, EngineError, EngineParts, EvidenceSigner, SignalRun, StartRun, Timing,
+    VoteRequest,
+};
 use evidence::SigningKey;
 use serde::Serialize;
 use serde_json::json;
@@ -185,6 +188,7 @@ impl Simulation {
         let parts = EngineParts {
             store,
             tools,
+            connections: ConnectionParts::default(),
             clock,
             me: me.clone(),
             timing: self.timing.clone(),

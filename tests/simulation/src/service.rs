@@ -208,6 +208,7 @@ impl Tool for SimTool {
             changes: changes.into_iter().collect(),
             destructive: false,
             estimate_microusd: None,
+            connection: None,
             fields: request.fields,
         })
     }

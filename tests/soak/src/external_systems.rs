@@ -96,14 +96,19 @@ impl ExternalSystems {
     /// The configuration of the workers and servers, and the variables that it names.
     pub(crate) fn config(&self) -> String {
         format!(
-            "servicenow: {{ base_url: '{}', user: {}, password_env: SERVICENOW_PASSWORD }}\n\
-             github: {{ base_url: '{}', token_env: GITHUB_TOKEN }}\n\
-             slack: {{ base_url: '{}/api', token_env: SLACK_TOKEN, channel: C0APPROVALS }}\n\
+            "connections:\n\
+             \x20 - {{ name: servicenow, kind: servicenow, base_url: '{servicenow}', environment: dev,\n\
+             \x20     credential: {{ type: basic, user: {user}, password: 'env://SERVICENOW_PASSWORD' }} }}\n\
+             \x20 - {{ name: github, kind: github, base_url: '{github}', environment: dev,\n\
+             \x20     credential: {{ type: bearer, token: 'env://GITHUB_TOKEN' }} }}\n\
+             \x20 - {{ name: slack, kind: slack, base_url: '{slack}/api', environment: dev,\n\
+             \x20     credential: {{ type: bearer, token: 'env://SLACK_TOKEN' }} }}\n\
+             slack: {{ base_url: '{slack}/api', token_env: SLACK_TOKEN, channel: C0APPROVALS }}\n\
              server: {{ session_secret_env: SESSION_SECRET }}\n",
-            self.servicenow.url(),
-            servicenow::USER,
-            self.github.url(),
-            self.slack.url(),
+            servicenow = self.servicenow.url(),
+            user = servicenow::USER,
+            github = self.github.url(),
+            slack = self.slack.url(),
         )
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use connectors::{ConnectorSettings, HostAllowList};
+use connectors::HostAllowList;
 use countersign_worker::{CancellationToken, Concurrency, Worker, WorkerSettings};
 use domain::{Job, Millis, Outgoing, QueueName, RunKey, RunStatus, WorkerId};
 use engine::Engine;
@@ -16,7 +16,7 @@ fn me() -> WorkerId {
 
 fn engine() -> Engine<SqliteStore> {
     let hosts = HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] };
-    testkit::engine().tools(connectors::standard_tools(hosts, ConnectorSettings::default())).build()
+    testkit::engine().tools(connectors::standard_tools(hosts)).build()
 }
 
 /// Waits until `run` has this status.

@@ -84,15 +84,22 @@ impl DevEnv {
         let [(password, _), (token, _), (key, _)] = CREDENTIALS;
         format!(
             "# External systems and the environment variables that hold their credentials.\n\
-             servicenow:\n  base_url: {}\n  user: {}\n  password_env: {password}\n\
-             slack:\n  base_url: {}/api\n  token_env: {token}\n  channel: {CHANNEL}\n\
-             models:\n  simulated:\n    base_url: {}\n    api: bedrock\n    key_env: {key}\n    prices:\n      \
-             # In millionths of a US dollar for a million tokens.\n      \
-             triage-1: {{ input: 3000000, output: 15000000 }}\n",
-            self.servicenow.url(),
-            servicenow::USER,
-            self.slack.url(),
-            self.model.url(),
+             connections:\n\
+             \x20 # A workflow cannot be laxer than the environment of its connection.\n\
+             \x20 - {{ name: servicenow, kind: servicenow, base_url: '{servicenow}', environment: dev,\n\
+             \x20     credential: {{ type: basic, user: {user}, password: 'env://{password}' }} }}\n\
+             \x20 - {{ name: slack, kind: slack, base_url: '{slack}/api', environment: dev,\n\
+             \x20     credential: {{ type: bearer, token: 'env://{token}' }} }}\n\
+             \x20 # Prices are in millionths of a US dollar for a million tokens.\n\
+             \x20 - {{ name: simulated, kind: model, base_url: '{model}', environment: dev,\n\
+             \x20     credential: {{ type: bearer, token: 'env://{key}' }},\n\
+             \x20     options: {{ model_api: bedrock, prices: {{ triage-1: {{ input: 3000000, output: 15000000 }} }} }} }}\n\
+             # Approval requests.\n\
+             slack:\n  base_url: {slack}/api\n  token_env: {token}\n  channel: {CHANNEL}\n",
+            servicenow = self.servicenow.url(),
+            user = servicenow::USER,
+            slack = self.slack.url(),
+            model = self.model.url(),
         )
     }
 
@@ -188,8 +195,7 @@ mod tests {
         let file = dir.path().join("countersign.yaml");
         std::fs::write(&file, systems.config()).unwrap();
         let config = read_config(Some(&file)).unwrap();
-        let settings = config.settings(&credential).unwrap();
-        assert!(settings.servicenow.is_some() && settings.slack.is_some() && settings.model.is_some());
+        assert_eq!(config.connections(&credential).unwrap().shared.len(), 3);
         assert!(config.notifier(&credential).unwrap().is_some());
         assert!(!systems.config().contains(servicenow::PASSWORD));
     }

@@ -20,6 +20,7 @@ use ::worker::{CancellationToken, Worker, WorkerSettings};
 use api::auth::session::CookieSecurity;
 use api::stream::StreamSettings;
 use axum::Router;
+use config::ProcessContext;
 use connectors::{HostAllowList, HostRule};
 use domain::{Card, Source, WorkerId};
 use engine::metrics::exporter::Serving;
@@ -28,7 +29,7 @@ use http_server::ConnectionLimits;
 use ingress::routes::SLACK_INTERACTIONS;
 use ingress::webhook::WebhookAuth;
 use serde_json::{Value, json};
-use store::{PageQuery, Store, SystemClock};
+use store::{Clock as _, PageQuery, Store, SystemClock};
 
 use crate::any_store::with_store;
 use crate::context::{Context, IfMissing, Target};
@@ -205,7 +206,9 @@ fn engine<S: Store>(
     let config = read_config(Some(&file))?;
     Ok(Arc::new(Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: connectors::standard_tools(allowed, config.settings(&credential)?),
+        tools: connectors::standard_tools(allowed),
+        connections: config
+            .connection_parts(credential, ProcessContext::without_aws(|| SystemClock.now()))?,
         clock: Arc::new(SystemClock),
         me,
         timing: Timing::default(),

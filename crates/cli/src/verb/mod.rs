@@ -5,6 +5,7 @@ mod audit;
 mod backout;
 mod bundle;
 mod completions;
+mod connection;
 mod cost;
 mod dispatch;
 mod key;
@@ -45,6 +46,9 @@ pub(crate) enum Command {
     /// Manage users, approver groups and limits
     #[command(subcommand)]
     Tenant(tenant::Verb),
+    /// Manage connections to external systems
+    #[command(subcommand)]
+    Connection(connection::Verb),
     /// Download and verify evidence bundles
     #[command(subcommand)]
     Bundle(bundle::Verb),
@@ -91,6 +95,7 @@ pub(crate) async fn run(
         Command::Approval(verb) => approval::run(verb, context).await,
         Command::Policy(verb) => policy::run(verb, context).await,
         Command::Tenant(verb) => tenant::run(&verb, context).await,
+        Command::Connection(verb) => connection::run(&verb, context).await,
         Command::Bundle(verb) => bundle::run(&verb, context).await,
         Command::Dispatch(verb) => dispatch::run(&verb, context).await,
         Command::Cost(args) => cost::run(&args, context).await,

@@ -5,6 +5,8 @@ mod bundle;
 #[cfg(test)]
 mod check;
 #[cfg(test)]
+mod connections;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod demo;

@@ -166,7 +166,9 @@ steps:
         .prints("allowed")
         .prints("servicenow.invalid")
         .prints("non-prod-write");
-    env.write("config.yaml", "servicenow: { base_url: 'https://acme.example', token_env: NOT_SET }");
+    let connection = "{ name: servicenow, kind: servicenow, environment: dev, base_url: 'https://acme.example', \
+                      credential: { type: bearer, token: 'env://NOT_SET' } }";
+    env.write("config.yaml", format!("connections: [ {connection} ]"));
     env.run("policy explain workflow.yaml --config config.yaml").expect(0).prints("acme.example");
 }
 

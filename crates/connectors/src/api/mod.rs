@@ -1,8 +1,7 @@
-//! A client for one HTTP API that the operator has configured.
+//! A client for one HTTP API, on one connection.
 //!
-//! A workflow cannot choose the host or the credential. The operator chooses the base URL, so its host and port may be
-//! internal; cloud metadata addresses stay blocked. The credential is sent in one header that is marked as
-//! sensitive.
+//! A workflow cannot choose the host or the credential. An operator may allow the host of a connection to be internal;
+//! cloud metadata addresses stay blocked. The credential is sent in one header that is marked as sensitive.
 
 mod base_url;
 mod credential;
@@ -11,7 +10,7 @@ mod error;
 use std::time::Duration;
 
 use domain::{Failure, json};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder};
 use rustls::ClientConfig;
 use serde_json::Value;
@@ -23,8 +22,9 @@ pub use credential::Credential;
 
 pub(crate) use error::{ApiError, CONFLICT, RATE_LIMITED, REPLY_INVALID};
 
+use crate::connection::ToolConnection;
 use crate::http::exchange::{self, Exchange, Route};
-use crate::http::guard::{AddressError, AddressGuard, HostAllowList, HostRule, SystemResolver};
+use crate::http::guard::{AddressError, AddressGuard, SystemResolver};
 use crate::http::reply::{Body, Reply};
 
 /// Error messages show at most this much of host and path.
@@ -42,8 +42,8 @@ pub(crate) struct Api {
 
 impl Api {
     /// `timeout` bounds every request.
-    pub(crate) fn new(base: BaseUrl, credential: Credential, timeout: Duration) -> Self {
-        let allow = HostAllowList { hosts: HostRule::from_url(base.url()).into_iter().collect() };
+    pub(crate) fn new(connection: &ToolConnection, timeout: Duration) -> Self {
+        let ToolConnection { base, credential, allow, .. } = connection.clone();
         let guard = AddressGuard::new(allow, SystemResolver);
         Self { base, credential, headers: &[], timeout, guard, tls: http_client::config() }
     }
@@ -88,14 +88,14 @@ impl Api {
         client: &Client,
         url: Url,
         request: ApiRequest,
-        authorization: Option<HeaderValue>,
+        authorization: Option<(HeaderName, HeaderValue)>,
     ) -> RequestBuilder {
         let mut builder = client.request(request.method, url).header(ACCEPT, "application/json");
         for (name, value) in self.headers {
             builder = builder.header(HeaderName::from_static(name), *value);
         }
-        if let Some(authorization) = authorization {
-            builder = builder.header(AUTHORIZATION, authorization);
+        if let Some((name, value)) = authorization {
+            builder = builder.header(name, value);
         }
         match request.body {
             Some(body) => builder.header(CONTENT_TYPE, "application/json").body(body.to_string()),

@@ -155,6 +155,7 @@ impl Tool for Comment {
             }],
             destructive: false,
             estimate_microusd: None,
+            connection: None,
             fields: json!({ "repo": repo.to_string(), "number": number, "text": text }),
         })
     }

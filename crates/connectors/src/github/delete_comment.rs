@@ -143,6 +143,7 @@ impl Tool for DeleteComment {
             changes: if is_gone { Vec::new() } else { vec![change] },
             destructive: !is_gone,
             estimate_microusd: None,
+            connection: None,
             fields: json!({ "repo": repo.to_string(), "comment_id": id, "expected": found("state") }),
         })
     }

@@ -49,6 +49,7 @@ impl Tool for Get {
             changes: Vec::new(),
             destructive: false,
             estimate_microusd: None,
+            connection: None,
             fields: json!({ "repo": issue.repo.to_string(), "number": issue.number }),
         })
     }

@@ -237,6 +237,7 @@ impl Tool for Labels {
             changes,
             destructive: false,
             estimate_microusd: None,
+            connection: None,
             fields: json!({ "repo": issue.repo.to_string(), "number": issue.number, "labels": desired.labels }),
         })
     }

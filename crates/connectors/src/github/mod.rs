@@ -32,10 +32,11 @@ mod label;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::ConnectionKind;
 use domain::EffectClass::{CompareAndSet, Opaque, ReadOnly};
 
-use crate::api::{Api, BaseUrl, Credential};
-use crate::not_configured::NotConfiguredTool;
+use crate::api::Api;
+use crate::connection::{ToolConnection, Unconnected};
 use crate::tool::ToolRegistry;
 
 /// GitHub aborts a request after ten seconds.
@@ -44,34 +45,23 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// The API version that this module is written for.
 const HEADERS: &[(&str, &str)] = &[("x-github-api-version", "2022-11-28")];
 
-#[derive(Debug, Clone)]
-pub struct GitHubSettings {
-    /// `https://api.github.com`, or `https://github.example.com/api/v3`.
-    pub base: BaseUrl,
-    /// A token that may read and write the issues of the repositories that workflows name.
-    pub credential: Credential,
-}
-
 /// Registers the GitHub tools.
-pub(crate) fn register(registry: ToolRegistry, settings: Option<GitHubSettings>) -> ToolRegistry {
-    let Some(GitHubSettings { base, credential }) = settings else {
-        return register_not_configured(registry);
-    };
-    let api = Arc::new(Api::new(base, credential, TIMEOUT).with_headers(HEADERS));
+pub(crate) fn register(registry: ToolRegistry) -> ToolRegistry {
+    let tool = |name, class, connect| Unconnected { name, kind: ConnectionKind::GitHub, class, connect };
     registry
-        .with(get::Get(Arc::clone(&api)))
-        .with(label::Labels { api: Arc::clone(&api), kind: label::Kind::Add })
-        .with(label::Labels { api: Arc::clone(&api), kind: label::Kind::Remove })
-        .with(comment::Comment(Arc::clone(&api)))
-        .with(delete_comment::DeleteComment(api))
+        .with(tool(get::NAME, ReadOnly, |on| Arc::new(get::Get(api(on)))))
+        .with(tool(label::LABEL, CompareAndSet, |on| {
+            Arc::new(label::Labels { api: api(on), kind: label::Kind::Add })
+        }))
+        .with(tool(label::UNLABEL, CompareAndSet, |on| {
+            Arc::new(label::Labels { api: api(on), kind: label::Kind::Remove })
+        }))
+        .with(tool(comment::NAME, Opaque, |on| Arc::new(comment::Comment(api(on)))))
+        .with(tool(delete_comment::NAME, CompareAndSet, |on| {
+            Arc::new(delete_comment::DeleteComment(api(on)))
+        }))
 }
 
-fn register_not_configured(registry: ToolRegistry) -> ToolRegistry {
-    let not_configured = |name, class| NotConfiguredTool { name, class, setting: "github" };
-    registry
-        .with(not_configured(get::NAME, ReadOnly))
-        .with(not_configured(label::LABEL, CompareAndSet))
-        .with(not_configured(label::UNLABEL, CompareAndSet))
-        .with(not_configured(comment::NAME, Opaque))
-        .with(not_configured(delete_comment::NAME, CompareAndSet))
+fn api(connection: &ToolConnection) -> Arc<Api> {
+    Arc::new(Api::new(connection, TIMEOUT).with_headers(HEADERS))
 }

@@ -48,14 +48,18 @@ mod request;
 pub(crate) mod retry_after;
 
 use std::error::Error;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{Action, EffectClass, Failure, IdempotencyKey, ToolName};
+use domain::{Action, ConnectionKind, EffectClass, Failure, IdempotencyKey, ToolName};
+use reqwest::Client;
 use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use crate::fields::Fields;
+use crate::api::{BaseUrl, Credential};
+use crate::connection::ToolConnection;
+use crate::fields::{Fields, invalid};
 use crate::tool::{self, ProposalRequest, Tool, ToolCall, ToolOutcome};
 
 use effect::DeclaredEffect;
@@ -70,6 +74,8 @@ const CONTRACT: u32 = 1;
 pub struct HttpRequest {
     guard: AddressGuard,
     tls: ClientConfig,
+    /// The address and the credential, if the step names a connection.
+    connection: Option<(BaseUrl, Credential)>,
 }
 
 impl HttpRequest {
@@ -80,13 +86,32 @@ impl HttpRequest {
 
     /// Uses `guard` to decide which addresses are allowed.
     pub fn with_guard(guard: AddressGuard) -> Self {
-        Self { guard, tls: http_client::config() }
+        Self { guard, tls: http_client::config(), connection: None }
+    }
+
+    /// The request, which must stay below the base URL of the connection. Its `url` may be a path below that.
+    fn parse_request(&self, fields: &mut Fields) -> Result<Request, Failure> {
+        let Some((base, _)) = &self.connection else { return Request::take(fields) };
+        if let Some(path) = fields.string("url")? {
+            let url = if path.starts_with('/') { base.with_path(&path) } else { path };
+            fields.put("url", url.into());
+        }
+        let request = Request::take(fields)?;
+        if !base.contains(&request.url) {
+            let message =
+                format!("`url` must be a path, or an address below {base}, which the connection has");
+            return Err(invalid(message));
+        }
+        Ok(request)
     }
 
     /// The outcome describes this attempt only.
     async fn attempt(&self, call: &ToolCall<'_>) -> ToolOutcome {
-        let request = match parse_request(&call.action.fields) {
-            Ok(request) => request,
+        let fields = Fields::parse(call.action.fields.clone(), request::FIELDS);
+        let request = fields.and_then(|mut fields| self.parse_request(&mut fields));
+        let header = self.connection.as_ref().map_or(Ok(None), |(_, credential)| credential.header());
+        let (request, header) = match request.and_then(|request| Ok((request, header?))) {
+            Ok(sent) => sent,
             Err(failure) => return ToolOutcome::Terminal(failure),
         };
         let endpoint = request.endpoint();
@@ -98,18 +123,15 @@ impl HttpRequest {
         };
         let class = call.action.class;
         let key = class.has_effect().then_some(&call.action.key);
-        let secrets = request.query_values();
+        let mut secrets = request.query_values();
+        secrets.extend(self.connection.iter().flat_map(|(_, credential)| credential.secrets()));
         let route = Route { addresses, tls: &self.tls, deadline, secrets: &secrets };
-        outcome::classify(
-            exchange::exchange(route, |client| request.build(client, key)).await,
-            class,
-            &endpoint,
-        )
+        let build = |client: &Client| match header {
+            Some((name, value)) => request.build(client, key).header(name, value),
+            None => request.build(client, key),
+        };
+        outcome::classify(exchange::exchange(route, build).await, class, &endpoint)
     }
-}
-
-fn parse_request(fields: &Value) -> Result<Request, Failure> {
-    Request::take(&mut Fields::parse(fields.clone(), request::FIELDS)?)
 }
 
 fn not_admitted(endpoint: &str, error: &AddressError) -> ToolOutcome {
@@ -134,9 +156,24 @@ impl Tool for HttpRequest {
         effect::declared_class(with)
     }
 
+    fn connection_kind(&self) -> Option<ConnectionKind> {
+        Some(ConnectionKind::Http)
+    }
+
+    fn works_unconnected(&self) -> bool {
+        true
+    }
+
+    fn connect(&self, connection: &ToolConnection) -> Option<Arc<dyn Tool>> {
+        let ToolConnection { kind, base, credential, allow, .. } = connection.clone();
+        let guard = AddressGuard::new(allow, SystemResolver);
+        let connection = Some((base, credential));
+        (kind == ConnectionKind::Http).then(|| Arc::new(Self { guard, connection, ..self.clone() }) as _)
+    }
+
     fn propose(&self, proposal: ProposalRequest<'_>) -> Result<Action, Failure> {
         let mut fields = Fields::parse(proposal.fields, &[request::FIELDS, effect::FIELDS].concat())?;
-        let mut request = Request::take(&mut fields)?;
+        let mut request = self.parse_request(&mut fields)?;
         self.guard
             .check(&request.url)
             .map_err(|refused| Failure::new(outcome::BLOCKED, refused.to_string()))?;
@@ -161,6 +198,7 @@ impl Tool for HttpRequest {
             changes: Vec::new(),
             destructive: request.method == reqwest::Method::DELETE,
             estimate_microusd: None,
+            connection: None,
             fields: request.to_fields(),
         })
     }

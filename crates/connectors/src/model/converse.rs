@@ -1,18 +1,19 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use domain::connection::{ModelApi, ModelPrice};
 use domain::{
-    Action, Charge, EffectClass, Failure, IdempotencyKey, ModelUsage, Reversibility, ToolName, json as strict,
+    Action, Charge, ConnectionName, EffectClass, Failure, IdempotencyKey, ModelUsage, Reversibility,
+    ToolName, json as strict,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::api::{Api, ApiError, REPLY_INVALID};
-use crate::not_configured::NOT_CONFIGURED;
 use crate::tool::{self, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 
-use super::format::{ApiFormat, ModelReply};
-use super::price::{Price, Tokens};
+use super::format::{self, ModelReply};
+use super::price::Tokens;
 use super::prompt::Prompt;
 
 pub(super) const NAME: &str = "model.converse";
@@ -23,23 +24,21 @@ const CONTRACT: u32 = 1;
 /// Requests for one answer that must be JSON.
 const ANSWERS_MAX: u32 = 2;
 
+/// A model on one connection.
 #[derive(Debug)]
 pub(super) struct Converse {
-    pub(super) providers: BTreeMap<String, ProviderClient>,
-}
-
-#[derive(Debug)]
-pub(super) struct ProviderClient {
+    /// The name of the connection, which costs are reported under.
+    pub(super) provider: ConnectionName,
     pub(super) api: Api,
-    pub(super) format: ApiFormat,
-    pub(super) prices: BTreeMap<String, Price>,
+    pub(super) format: ModelApi,
+    pub(super) prices: BTreeMap<String, ModelPrice>,
 }
 
-impl ProviderClient {
+impl Converse {
     async fn send(&self, prompt: &Prompt, until: Instant) -> Result<ModelReply, ApiError> {
-        let response = self.api.send(self.format.request(prompt), until).await?;
+        let response = self.api.send(format::request(self.format, prompt), until).await?;
         let host = self.api.host();
-        self.format.parse_reply(&response.value).ok_or_else(|| {
+        format::parse_reply(self.format, &response.value).ok_or_else(|| {
             ApiError::Terminal(Failure::new(
                 REPLY_INVALID,
                 format!("the reply from {host} contains no answer"),
@@ -73,7 +72,7 @@ impl ProviderClient {
     fn done(&self, prompt: &Prompt, reply: &ModelReply, tokens: Tokens, output: Value) -> ToolResult {
         let cost = tokens.cost(&self.prices, &prompt.model);
         let mut response = json!({
-            "provider": prompt.provider,
+            "provider": self.provider,
             "model": prompt.model,
             "input_tokens": tokens.input,
             "output_tokens": tokens.output,
@@ -88,7 +87,7 @@ impl ProviderClient {
 
     fn charge(&self, prompt: &Prompt, tokens: Tokens) -> Charge {
         let usage = ModelUsage {
-            provider: prompt.provider.clone(),
+            provider: self.provider.as_str().to_owned(),
             model: prompt.model.clone(),
             input_tokens: tokens.input,
             output_tokens: tokens.output,
@@ -114,19 +113,6 @@ fn output(prompt: &Prompt, reply: &ModelReply) -> Result<Value, Failure> {
     Ok(json!({ "text": reply.text, "json": value }))
 }
 
-impl Converse {
-    fn provider(&self, prompt: &Prompt) -> Result<&ProviderClient, Failure> {
-        self.providers.get(&prompt.provider).ok_or_else(|| {
-            let known: Vec<&str> = self.providers.keys().map(String::as_str).collect();
-            let known = known.join("`, `");
-            Failure::new(
-                NOT_CONFIGURED,
-                format!("the provider is not configured in `models`; configured providers are `{known}`"),
-            )
-        })
-    }
-}
-
 #[async_trait]
 impl Tool for Converse {
     fn name(&self) -> ToolName {
@@ -139,27 +125,26 @@ impl Tool for Converse {
 
     fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
         let prompt = Prompt::parse(request.fields)?;
-        let provider = self.provider(&prompt)?;
         let key = IdempotencyKey::for_step(&self.name(), &request.run.run, request.step);
         Ok(Action {
             tool: self.name(),
             contract: CONTRACT,
             class: EffectClass::ReadOnly,
             reversibility: Reversibility::NoEffect,
-            target: format!("{}/{}", provider.api.host(), prompt.model),
+            target: format!("{}/{}", self.api.host(), prompt.model),
             key: if request.reverts { key.reverse() } else { key },
             key_retention: None,
             changes: Vec::new(),
             destructive: false,
-            estimate_microusd: estimate(&prompt).cost(&provider.prices, &prompt.model),
+            estimate_microusd: estimate(&prompt).cost(&self.prices, &prompt.model),
+            connection: None,
             fields: prompt.to_fields(),
         })
     }
 
     async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
-        let prompt = Prompt::parse(call.action.fields.clone());
-        let result = match prompt.and_then(|prompt| Ok((self.provider(&prompt)?, prompt))) {
-            Ok((provider, prompt)) => provider.converse(&prompt, Instant::now() + call.time_left).await,
+        let result = match Prompt::parse(call.action.fields.clone()) {
+            Ok(prompt) => self.converse(&prompt, Instant::now() + call.time_left).await,
             Err(failure) => return ToolOutcome::Terminal(failure),
         };
         result.map_or_else(ToolOutcome::from, ToolOutcome::Done)

@@ -1,5 +1,6 @@
 //! The two request and response formats of model providers.
 
+use domain::connection::ModelApi;
 use serde_json::{Map, Value, json};
 
 use crate::api::ApiRequest;
@@ -8,14 +9,6 @@ use crate::http::reply::clean;
 use super::price::Tokens;
 use super::prompt::Prompt;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApiFormat {
-    /// Amazon Bedrock's Converse: `POST {base}/model/{id}/converse`.
-    Bedrock,
-    /// Chat completions, as many servers offer them: `POST {base}/chat/completions`.
-    Completions,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ModelReply {
     pub(super) text: String,
@@ -23,21 +16,20 @@ pub(super) struct ModelReply {
     pub(super) tokens: Tokens,
 }
 
-impl ApiFormat {
-    pub(super) fn request(self, prompt: &Prompt) -> ApiRequest {
-        match self {
-            Self::Bedrock => ApiRequest::post(&["model", &prompt.model, "converse"], bedrock_body(prompt)),
-            Self::Completions => ApiRequest::post(&["chat", "completions"], completions_body(prompt)),
-        }
-        .read_only()
+/// Bedrock: `POST {base}/model/{id}/converse`. Completions: `POST {base}/chat/completions`.
+pub(super) fn request(api: ModelApi, prompt: &Prompt) -> ApiRequest {
+    match api {
+        ModelApi::Bedrock => ApiRequest::post(&["model", &prompt.model, "converse"], bedrock_body(prompt)),
+        ModelApi::Completions => ApiRequest::post(&["chat", "completions"], completions_body(prompt)),
     }
+    .read_only()
+}
 
-    /// `None` if the reply has no text in the expected place.
-    pub(super) fn parse_reply(self, reply: &Value) -> Option<ModelReply> {
-        match self {
-            Self::Bedrock => parse_bedrock(reply),
-            Self::Completions => parse_completions(reply),
-        }
+/// `None` if the reply has no text in the expected place.
+pub(super) fn parse_reply(api: ModelApi, reply: &Value) -> Option<ModelReply> {
+    match api {
+        ModelApi::Bedrock => parse_bedrock(reply),
+        ModelApi::Completions => parse_completions(reply),
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! ```yaml
 //! tool: model.converse
+//! connection: bedrock               # may be omitted if there is only one of kind `model`
 //! with:
-//!   provider: bedrock               # a provider from the worker's configuration
 //!   model: eu.amazon.nova-lite-v1:0
 //!   system: You sort incidents.
 //!   prompt: 'Which team is this for? Answer as {"team": …}.'
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! The call changes no external system, so its class is read-only. A retry is safe and costs again. The cost is the
-//! tokens that the provider reports, at the operator's prices. Without a price for the model, the cost is 0 and the
+//! tokens that the provider reports, at the prices of the connection. Without a price for the model, the cost is 0 and the
 //! response says that it is unknown.
 //!
 //! If an answer that must be JSON is not JSON, the tool asks once more in the same attempt; the second answer is
@@ -28,46 +28,32 @@ mod format;
 mod price;
 mod prompt;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use domain::EffectClass;
+use domain::connection::ModelApi;
+use domain::{ConnectionKind, EffectClass};
 
-use crate::api::{Api, BaseUrl, Credential};
-use crate::not_configured::NotConfiguredTool;
+use crate::api::Api;
+use crate::connection::Unconnected;
 use crate::tool::ToolRegistry;
-
-pub use format::ApiFormat;
-pub use price::Price;
 
 /// A long answer from a large model takes a minute or two.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-#[derive(Debug, Clone, Default)]
-pub struct ModelSettings {
-    /// By the name that workflows use in `provider:`.
-    pub providers: BTreeMap<String, Provider>,
-}
-
-#[derive(Debug, Clone)]
-pub struct Provider {
-    /// `https://bedrock-runtime.eu-central-1.amazonaws.com`, `https://llm.internal/v1`.
-    pub base: BaseUrl,
-    pub format: ApiFormat,
-    pub credential: Credential,
-    /// By model id.
-    pub prices: BTreeMap<String, Price>,
-}
-
 /// Registers `model.converse`.
-pub(crate) fn register(registry: ToolRegistry, settings: Option<ModelSettings>) -> ToolRegistry {
-    let Some(ModelSettings { providers }) = settings else {
-        let class = EffectClass::ReadOnly;
-        return registry.with(NotConfiguredTool { name: converse::NAME, class, setting: "model" });
-    };
-    let provider = |(name, provider): (String, Provider)| {
-        let Provider { base, format, credential, prices } = provider;
-        (name, converse::ProviderClient { api: Api::new(base, credential, TIMEOUT), format, prices })
-    };
-    registry.with(converse::Converse { providers: providers.into_iter().map(provider).collect() })
+pub(crate) fn register(registry: ToolRegistry) -> ToolRegistry {
+    registry.with(Unconnected {
+        name: converse::NAME,
+        kind: ConnectionKind::Model,
+        class: EffectClass::ReadOnly,
+        connect: |on| {
+            Arc::new(converse::Converse {
+                provider: on.name.clone(),
+                api: Api::new(on, TIMEOUT),
+                format: on.options.model_api.unwrap_or(ModelApi::Completions),
+                prices: on.options.prices.clone(),
+            })
+        },
+    })
 }

@@ -1,17 +1,12 @@
 use std::collections::BTreeMap;
 
+use domain::connection::ModelPrice;
+
 /// Providers publish prices per million tokens.
 const PRICED_TOKENS: u64 = 1_000_000;
 
 /// A rough average, used for estimates only.
 const CHARS_PER_TOKEN: usize = 4;
-
-/// A model's price in millionths of a US dollar per million tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Price {
-    pub input_microusd: u64,
-    pub output_microusd: u64,
-}
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tokens {
@@ -33,10 +28,10 @@ impl Tokens {
     }
 
     /// The cost, rounded up. `None` if the model has no price.
-    pub(super) fn cost(self, prices: &BTreeMap<String, Price>, model: &str) -> Option<u64> {
+    pub(super) fn cost(self, prices: &BTreeMap<String, ModelPrice>, model: &str) -> Option<u64> {
         let price = prices.get(model)?;
-        let input = self.input.saturating_mul(price.input_microusd);
-        let output = self.output.saturating_mul(price.output_microusd);
+        let input = self.input.saturating_mul(price.input);
+        let output = self.output.saturating_mul(price.output);
         Some(input.saturating_add(output).div_ceil(PRICED_TOKENS))
     }
 }
@@ -47,10 +42,10 @@ mod tests {
 
     #[test]
     fn cost_is_rounded_up_and_unknown_without_price() {
-        let price = Price { input_microusd: 3_000_000, output_microusd: 15_000_000 };
+        let price = ModelPrice { input: 3_000_000, output: 15_000_000 };
         let prices = BTreeMap::from([("m".to_owned(), price)]);
         assert_eq!(Tokens { input: 120, output: 30 }.cost(&prices, "m"), Some(810));
-        let cheap = Price { input_microusd: 1, output_microusd: 0 };
+        let cheap = ModelPrice { input: 1, output: 0 };
         assert_eq!(Tokens { input: 1, output: 1 }.cost(&[("m".to_owned(), cheap)].into(), "m"), Some(1));
         assert_eq!(Tokens { input: 1, output: 1 }.cost(&prices, "other"), None);
     }

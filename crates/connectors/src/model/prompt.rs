@@ -16,12 +16,10 @@ const MAX_TOKENS_DEFAULT: u64 = 1_024;
 /// Longer than model ids are in practice.
 const MODEL_BYTES_MAX: usize = 256;
 
-const FIELDS: &[&str] =
-    &["provider", "model", "system", "prompt", "data", "max_tokens", "temperature", "json"];
+const FIELDS: &[&str] = &["model", "system", "prompt", "data", "max_tokens", "temperature", "json"];
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Prompt {
-    pub(super) provider: String,
     pub(super) model: String,
     pub(super) system: Option<String>,
     pub(super) task: String,
@@ -38,7 +36,6 @@ impl Prompt {
     pub(super) fn parse(with: Value) -> Result<Self, Failure> {
         let mut fields = Fields::parse(with, FIELDS)?;
         let prompt = Self {
-            provider: fields.required_text("provider", MODEL_BYTES_MAX)?,
             model: check_model(fields.required_text("model", MODEL_BYTES_MAX)?)?,
             system: fields.string("system")?,
             task: fields.required_text("prompt", TEXT_BYTES_MAX)?,
@@ -64,7 +61,6 @@ impl Prompt {
             ("temperature", self.temperature.clone().map(Value::String)),
         ];
         let always = [
-            ("provider", json!(self.provider)),
             ("model", json!(self.model)),
             ("prompt", json!(self.task)),
             ("max_tokens", json!(self.max_tokens)),
@@ -130,7 +126,7 @@ mod tests {
     use super::*;
 
     fn prompt_with(extra: (&str, Value)) -> Value {
-        let mut with = json!({"provider": "p", "model": "m", "prompt": "Sort this."});
+        let mut with = json!({"model": "m", "prompt": "Sort this."});
         with[extra.0] = extra.1;
         with
     }

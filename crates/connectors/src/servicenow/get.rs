@@ -61,6 +61,7 @@ impl Tool for Get {
             changes: Vec::new(),
             destructive: false,
             estimate_microusd: None,
+            connection: None,
             fields: json!({ "table": record.table, "sys_id": record.sys_id, "fields": names }),
         })
     }

@@ -37,41 +37,30 @@ mod update;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::ConnectionKind;
 use domain::EffectClass::{CompareAndSet, Opaque, ReadOnly};
 
-use crate::api::{Api, BaseUrl, Credential};
-use crate::not_configured::NotConfiguredTool;
+use crate::api::Api;
+use crate::connection::{ToolConnection, Unconnected};
 use crate::tool::ToolRegistry;
 
 /// Instances answer single-record requests within two seconds; a hibernating one needs longer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-#[derive(Debug, Clone)]
-pub struct ServiceNowSettings {
-    /// `https://acme.service-now.com`.
-    pub base: BaseUrl,
-    /// A user that may read and write the tables that workflows name.
-    pub credential: Credential,
-}
-
 /// Registers the ServiceNow tools.
-pub(crate) fn register(registry: ToolRegistry, settings: Option<ServiceNowSettings>) -> ToolRegistry {
-    let Some(ServiceNowSettings { base, credential }) = settings else {
-        return register_not_configured(registry);
-    };
-    let api = Arc::new(Api::new(base, credential, TIMEOUT));
+pub(crate) fn register(registry: ToolRegistry) -> ToolRegistry {
+    let tool = |name, class, connect| Unconnected { name, kind: ConnectionKind::ServiceNow, class, connect };
     registry
-        .with(get::Get(Arc::clone(&api)))
-        .with(update::Change { api: Arc::clone(&api), kind: update::Kind::Update })
-        .with(update::Change { api: Arc::clone(&api), kind: update::Kind::Assign })
-        .with(note::WorkNote(api))
+        .with(tool(get::NAME, ReadOnly, |on| Arc::new(get::Get(api(on)))))
+        .with(tool(update::UPDATE, CompareAndSet, |on| {
+            Arc::new(update::Change { api: api(on), kind: update::Kind::Update })
+        }))
+        .with(tool(update::ASSIGN, CompareAndSet, |on| {
+            Arc::new(update::Change { api: api(on), kind: update::Kind::Assign })
+        }))
+        .with(tool(note::NAME, Opaque, |on| Arc::new(note::WorkNote(api(on)))))
 }
 
-fn register_not_configured(registry: ToolRegistry) -> ToolRegistry {
-    let not_configured = |name, class| NotConfiguredTool { name, class, setting: "servicenow" };
-    registry
-        .with(not_configured(get::NAME, ReadOnly))
-        .with(not_configured(update::UPDATE, CompareAndSet))
-        .with(not_configured(update::ASSIGN, CompareAndSet))
-        .with(not_configured(note::NAME, Opaque))
+fn api(connection: &ToolConnection) -> Arc<Api> {
+    Arc::new(Api::new(connection, TIMEOUT))
 }

@@ -132,6 +132,7 @@ impl Tool for WorkNote {
             }],
             destructive: false,
             estimate_microusd: None,
+            connection: None,
             fields: json!({ "table": note.record.table, "sys_id": note.record.sys_id, "text": text }),
         })
     }

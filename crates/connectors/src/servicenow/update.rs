@@ -354,6 +354,7 @@ impl Tool for Change {
             changes,
             destructive: false,
             estimate_microusd: None,
+            connection: None,
             fields: json!({
                 "table": desired.record.table,
                 "sys_id": desired.record.sys_id,

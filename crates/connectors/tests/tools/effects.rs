@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use connectors::{ConnectorSettings, HostAllowList, ToolOutcome, ToolResult, standard_tools};
+use connectors::{HostAllowList, ToolOutcome, ToolResult, standard_tools};
 use domain::{Action, Millis, Reversibility};
 use fakes::server::FakeFault;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn done(outcome: ToolOutcome) -> ToolResult {
 
 #[test]
 fn every_tool_with_an_effect_is_tested() {
-    let registry = standard_tools(HostAllowList::default(), ConnectorSettings::default());
+    let registry = standard_tools(HostAllowList::default());
     let changes = json!({ "method": "POST" });
     let with_effect = |name: &&domain::ToolName| {
         registry.get(name).unwrap().effect_class(&changes).is_none_or(domain::EffectClass::has_effect)

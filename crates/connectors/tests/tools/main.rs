@@ -8,7 +8,7 @@ mod driver;
 mod effects;
 mod github;
 mod model;
-mod not_configured;
 mod servicenow;
 mod slack;
 mod subject;
+mod unconnected;

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use connectors::{Credential, LookUpResult, Observed, ProposalRequest, Tool, ToolOutcome, ToolRegistry};
-use domain::{Action, Failure, Millis, Reversibility, ToolName};
+use domain::{Action, ConnectionKind, Failure, Millis, Reversibility, ToolName};
 use fakes::server::FakeFault;
 use fakes::servicenow::{INCIDENT, PASSWORD, ServiceNow, TOKEN};
 use serde_json::{Value, json};
 
 use crate::driver::{attempt, attempt_within, classify, failure, look_up, propose, propose_in, run, step};
-use crate::subject::{basic, servicenow_tools};
+use crate::subject::{basic, servicenow_tools, tools_on};
 
 async fn instance() -> (ServiceNow, ToolRegistry) {
     let instance = ServiceNow::start().await.unwrap();
@@ -142,10 +142,7 @@ async fn silently_ignored_fields_are_reported() {
 #[tokio::test]
 async fn base_url_cannot_be_a_metadata_address() {
     for base in ["http://169.254.169.254", "http://[fd00:ec2::254]/latest", "http://2852039166/"] {
-        let settings =
-            connectors::servicenow::ServiceNowSettings { base: base.parse().unwrap(), credential: basic() };
-        let settings = connectors::ConnectorSettings { servicenow: Some(settings), ..Default::default() };
-        let tools = connectors::standard_tools(connectors::HostAllowList::default(), settings);
+        let tools = tools_on(ConnectionKind::ServiceNow, base, basic());
         let refused = propose(tool(&tools, "servicenow.update"), &update(&json!({"state": "2"}))).await;
         assert_eq!(refused.unwrap_err().code, "HTTP_BLOCKED", "{base}");
     }

@@ -6,12 +6,13 @@ use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use connectors::{ConnectorSettings, Credential, HostAllowList, LookUpResult, ToolRegistry, standard_tools};
-use domain::{EffectClass, ToolName};
+use connectors::{Credential, LookUpResult, ToolRegistry};
+use domain::{ConnectionKind, EffectClass, ToolName};
 use fakes::server::{FakeFault, FakeFaults, Server};
 use serde_json::{Value, json};
 
 use crate::driver::{attempt, classify, failure, look_up, propose, propose_in, run};
+use crate::subject::tools_on;
 
 const TOKEN: &str = "xoxb-token-1";
 
@@ -43,10 +44,8 @@ impl Slack {
     }
 
     pub(crate) fn tools(&self) -> ToolRegistry {
-        let base = format!("{}/api", self.server.url()).parse().unwrap();
-        let slack =
-            Some(connectors::slack::SlackToolSettings { base, credential: Credential::Bearer(TOKEN.into()) });
-        standard_tools(HostAllowList::default(), ConnectorSettings { slack, ..ConnectorSettings::default() })
+        let url = format!("{}/api", self.server.url());
+        tools_on(ConnectionKind::Slack, &url, Credential::Bearer(TOKEN.into()))
     }
 
     pub(crate) fn faults(&self) -> &FakeFaults {
@@ -196,13 +195,8 @@ async fn invalid_posts_are_never_proposed() {
 #[tokio::test]
 async fn fake_slack_accepts_a_post() {
     let slack = fakes::slack::FakeSlack::start().await.unwrap();
-    let base = format!("{}/api", slack.url()).parse().unwrap();
-    let credential = Credential::Bearer("xoxb-fake".into());
-    let settings = Some(connectors::slack::SlackToolSettings { base, credential });
-    let tools = standard_tools(
-        HostAllowList::default(),
-        ConnectorSettings { slack: settings, ..ConnectorSettings::default() },
-    );
+    let url = format!("{}/api", slack.url());
+    let tools = tools_on(ConnectionKind::Slack, &url, Credential::Bearer("xoxb-fake".into()));
     let tool = tools.get(&ToolName::new("slack.post").unwrap()).unwrap().as_ref();
     let action = propose(tool, &json!({ "channel": "C0APPROVALS", "text": "Done." })).await.unwrap();
     assert_eq!(classify(&attempt(tool, &action, false).await), "done");

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use connectors::{ConnectorSettings, Credential, HostAllowList, Tool, ToolRegistry, standard_tools};
-use domain::ToolName;
+use connectors::{Credential, HostAllowList, Tool, ToolConnection, ToolRegistry, standard_tools};
+use domain::connection::ConnectionOptions;
+use domain::{ConnectionKind, ToolName};
 use fakes::github::{self, GitHub};
 use fakes::server::FakeFaults;
 use fakes::servicenow::{self, INCIDENT, ServiceNow};
@@ -63,10 +64,21 @@ impl Subject {
     }
 }
 
+/// The tools on a connection of this kind that an operator has configured.
+pub(crate) fn tools_on(kind: ConnectionKind, url: &str, credential: Credential) -> ToolRegistry {
+    let connection = ToolConnection {
+        name: kind.to_string().parse().unwrap(),
+        kind,
+        base: url.parse().unwrap(),
+        credential,
+        allow: HostAllowList::default(),
+        options: ConnectionOptions::default(),
+    };
+    standard_tools(HostAllowList::default()).connected(&connection.trust_base())
+}
+
 pub(crate) fn servicenow_tools(fake: &ServiceNow, credential: Credential) -> ToolRegistry {
-    let base = fake.url().parse().unwrap();
-    let servicenow = Some(connectors::servicenow::ServiceNowSettings { base, credential });
-    standard_tools(HostAllowList::default(), ConnectorSettings { servicenow, ..ConnectorSettings::default() })
+    tools_on(ConnectionKind::ServiceNow, &fake.url(), credential)
 }
 
 pub(crate) fn basic() -> Credential {
@@ -74,10 +86,7 @@ pub(crate) fn basic() -> Credential {
 }
 
 pub(crate) fn github_tools(fake: &GitHub, token: &str) -> ToolRegistry {
-    let base = fake.url().parse().unwrap();
-    let github =
-        Some(connectors::github::GitHubSettings { base, credential: Credential::Bearer(token.into()) });
-    standard_tools(HostAllowList::default(), ConnectorSettings { github, ..ConnectorSettings::default() })
+    tools_on(ConnectionKind::GitHub, &fake.url(), Credential::Bearer(token.into()))
 }
 
 async fn in_servicenow(name: &'static str) -> Subject {

@@ -284,11 +284,22 @@ pub(super) fn request_approval(
 fn new_approval(draft: &Draft<'_>, spec: ApprovalSpec) -> Result<Approval, Refusal> {
     let ApprovalTiming { sla, expires_after } = spec.timing.unwrap_or(draft.plan.approval_timing);
     let (record, now) = (&draft.record, draft.now());
+    let workflow_environment = draft.plan.environment;
+    let environment = match &spec.subject {
+        Subject::Action { action, .. } => action.environment(workflow_environment),
+        Subject::Question { .. } => workflow_environment,
+    };
+    // A workflow cannot relax the SLA of a stricter environment.
+    let sla = if environment > workflow_environment {
+        sla.min(ApprovalTiming::default_in(environment).sla)
+    } else {
+        sla
+    };
     Ok(Approval {
         id: ApprovalId::derive(&record.key, record.approvals),
         run: record.key.clone(),
         workflow: record.workflow.clone(),
-        environment: draft.plan.environment,
+        environment,
         step: draft.step()?.id.clone(),
         seq: record.at,
         rollback: record.is_rolling_back(),

@@ -140,7 +140,7 @@ pub(crate) fn step(work: Work) -> PlannedStep {
 /// A call of `tool`; `key` names an effect that is shared with other steps.
 pub(crate) fn call(tool: &str, key: Option<&str>) -> Call {
     let with = key.map_or_else(|| json!({}), |key| json!({ "key": key }));
-    Call { tool: ToolName::new(tool).unwrap(), with }
+    Call { tool: ToolName::new(tool).unwrap(), connection: None, with }
 }
 
 fn any_call() -> impl Strategy<Value = Call> {
@@ -224,6 +224,7 @@ fn action_of(call: &Call, key: IdempotencyKey) -> Action {
         changes: Vec::new(),
         destructive: call.tool.as_str() == "native.destructive",
         estimate_microusd: None,
+        connection: None,
         fields: Value::Null,
     }
 }

@@ -339,17 +339,18 @@ fn matches_source(applied: &AppliedWorkflow, entry: &InboxEntry) -> bool {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use connectors::{ConnectorSettings, HostAllowList};
+    use connectors::HostAllowList;
     use serde_json::json;
     use store::{SqliteOptions, SqliteStore, SystemClock};
 
     use super::*;
-    use crate::{Engine, EngineParts, Timing};
+    use crate::{ConnectionParts, Engine, EngineParts, Timing};
 
     pub(in crate::admission) fn engine() -> Engine<SqliteStore> {
         Engine::new(EngineParts {
             store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
+            tools: connectors::standard_tools(HostAllowList::default()),
+            connections: ConnectionParts::default(),
             clock: Arc::new(SystemClock),
             me: "w".parse().unwrap(),
             timing: Timing::default(),

@@ -162,7 +162,7 @@ impl<S: Store> Core<S> {
         Ok(!state.is_stopped())
     }
 
-    /// The policy and limits of `tenant`, as they were when the switch was last read. The verdict on a read uses them, so
+    /// The policy, limits and connections of `tenant`, as they were when the switch was last read. The verdict on a read uses them, so
     /// that it costs no request of its own.
     pub(crate) async fn recent_settings(&self, tenant: &TenantId) -> Result<Tenant, EngineError> {
         if let Some(settings) = self.dispatch_cache.settings(tenant) {
@@ -183,11 +183,14 @@ impl<S: Store> Core<S> {
     }
 }
 
-/// The settings that a verdict depends on.
+/// The settings that a verdict and the connection of a step depend on.
 fn policy_settings(tenant: &TenantId, stored: Option<&Tenant>) -> Tenant {
     let defaults = Tenant::new(tenant.clone());
     match stored {
-        Some(stored) => Tenant { policy: stored.policy, caps: stored.caps.clone(), ..defaults },
+        Some(stored) => {
+            let (caps, connections) = (stored.caps.clone(), stored.connections.clone());
+            Tenant { policy: stored.policy, caps, connections, ..defaults }
+        }
         None => defaults,
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod audit;
 pub(crate) mod bundles;
 mod cache;
 pub(crate) mod commit;
+pub(crate) mod connections;
 pub(crate) mod dispatch;
 pub(crate) mod journal;
 pub(crate) mod notifier;
@@ -25,6 +26,7 @@ use store::Clock;
 use workflow::CompiledPlan;
 
 use bundles::BundleCache;
+use connections::ConnectionParts;
 use dispatch::DispatchCache;
 use notifier::Notifier;
 use plans::PlanCache;
@@ -61,6 +63,7 @@ pub struct EvidenceSigner {
 pub struct EngineParts<S> {
     pub store: Arc<S>,
     pub tools: ToolRegistry,
+    pub connections: ConnectionParts,
     pub clock: Arc<dyn Clock>,
     /// The name of this process. A restarted process has another one.
     pub me: WorkerId,
@@ -93,6 +96,7 @@ pub enum AdvanceResult {
 pub(crate) struct Core<S> {
     pub(crate) store: Arc<S>,
     pub(crate) tools: ToolRegistry,
+    pub(crate) connections: ConnectionParts,
     clock: Arc<dyn Clock>,
     operation_ids: OperationIds,
     pub(crate) me: WorkerId,
@@ -112,11 +116,12 @@ pub(crate) struct Core<S> {
 
 impl<S> Core<S> {
     pub(crate) fn new(parts: EngineParts<S>) -> Self {
-        let EngineParts { store, tools, clock, me, timing, notifier, evidence_signer } = parts;
+        let EngineParts { store, tools, connections, clock, me, timing, notifier, evidence_signer } = parts;
         Self {
             store,
             newest_audit: AtomicI64::new(0),
             tools,
+            connections,
             clock,
             operation_ids: OperationIds::new(&me),
             me,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use connectors::{Observed, ProposalRequest, Tool, in_trace};
 use domain::command::{PolicyEvaluation, Postpone};
-use domain::plan::{InputRefs, Undo, Work};
+use domain::plan::{Call, InputRefs, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::validation::thousandths;
 use domain::{
-    Action, ActionOrigin, Failure, PersonId, Receipt, Ruling, RunKey, RunRecord, StepSeq, StepState,
-    ToolName, TraceContext, failure,
+    Action, ActionOrigin, ConnectionName, Failure, PersonId, Receipt, Ruling, RunKey, RunRecord, StepSeq,
+    StepState, Tenant, TenantId, ToolName, TraceContext, failure,
 };
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -19,6 +19,7 @@ use store::{Store, StoreError};
 use workflow::{CompiledWork, Scope, Template};
 
 use crate::core::LoadedRun;
+use crate::core::connections::{ConnectedTool, CredentialFailure, ResolvedConnection};
 use crate::error::EngineError;
 use crate::execution::ExecutionService;
 use crate::governance::policy_input::{declares_rollback, run_facts};
@@ -50,6 +51,17 @@ pub(crate) enum NotProposed {
     Transient(Postpone),
 }
 
+impl From<CredentialFailure> for NotProposed {
+    fn from(failure: CredentialFailure) -> Self {
+        match failure {
+            CredentialFailure::Retryable(failure, retry_after) => {
+                Self::Transient(Postpone { failure, retry_after })
+            }
+            CredentialFailure::Terminal(failure) => Self::Permanent(failure),
+        }
+    }
+}
+
 /// Why there is no action.
 pub(crate) enum BindError {
     /// The step fails or is postponed.
@@ -79,7 +91,9 @@ impl From<StoreError> for BindError {
 /// The action of a step, and the receipt under its key.
 #[derive(Clone)]
 pub(crate) struct Proposal {
+    /// Not connected yet, if there is a connection.
     pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) connection: Option<ResolvedConnection>,
     pub(crate) action: Action,
     pub(crate) receipt: Option<Receipt>,
     /// Whether the run that wrote the receipt has ended without an outcome.
@@ -90,14 +104,18 @@ pub(crate) struct Proposal {
 }
 
 impl Proposal {
-    fn without_effect(tool: Arc<dyn Tool>, action: Action, assessment: Option<PolicyEvaluation>) -> Self {
-        Self { tool, action, receipt: None, abandoned: false, assessment, departed: Vec::new() }
+    fn without_effect(proposed: ProposedAction, assessment: Option<PolicyEvaluation>) -> Self {
+        let ProposedAction { tool, connection, action, .. } = proposed;
+        Self { tool, connection, action, receipt: None, abandoned: false, assessment, departed: Vec::new() }
     }
 }
 
 /// An action, and what it was computed from.
 struct ProposedAction {
     tool: Arc<dyn Tool>,
+    connection: Option<ResolvedConnection>,
+    /// The connection that the step names.
+    named: Option<ConnectionName>,
     action: Action,
     origin: ActionOrigin,
     observed: Option<Value>,
@@ -108,6 +126,10 @@ struct ProposedAction {
 /// A call of a tool, with its bound fields.
 struct BoundCall {
     tool: ToolName,
+    /// The connection that the call names.
+    connection: Option<ConnectionName>,
+    /// The address that the connection had when the call was recorded, if it is an inverse.
+    recorded_base_url: Option<String>,
     fields: Value,
     origin: ActionOrigin,
 }
@@ -133,36 +155,57 @@ impl<'s, S: Store> ExecutionService<'s, S> {
         cache: &mut RunCache,
         seq: StepSeq,
     ) -> Result<Proposal, BindError> {
-        let ProposedAction { tool, action, origin, observed, denied } =
-            self.propose(loaded, cache, seq).await?;
+        let mut proposed = self.propose(loaded, cache, seq).await?;
+        let action = &proposed.action;
         if !action.class.calls_out() {
-            return Ok(Proposal::without_effect(tool, action, None));
+            return Ok(Proposal::without_effect(proposed, None));
         }
         action.check().map_err(|why| Failure::new(failure::ACTION_INVALID, why))?;
         let (governance, tenant) = (self.governance(), &loaded.record.key.tenant);
+        let (origin, observed) = (proposed.origin, proposed.observed.take());
         if !action.class.has_effect() {
-            let assessment = if let Some(denied) = denied {
+            let assessment = if let Some(denied) = proposed.denied.take() {
                 denied
             } else {
                 let settings = self.core.recent_settings(tenant).await?;
-                governance.assess(loaded, seq, (None, settings), (&action, origin, observed)).await?
+                governance.assess(loaded, seq, (None, settings), (action, origin, observed)).await?
             };
-            return Ok(Proposal::without_effect(tool, action, Some(assessment)));
+            return Ok(Proposal::without_effect(proposed, Some(assessment)));
         }
-        let (receipt, abandoned) = self.current_receipt(&loaded.record, &action).await?;
-        if denied.is_some() {
-            return Ok(Proposal { receipt, abandoned, ..Proposal::without_effect(tool, action, denied) });
+        let (receipt, abandoned) = self.current_receipt(&loaded.record, action).await?;
+        if let Some(denied) = proposed.denied.take() {
+            return Ok(Proposal { receipt, abandoned, ..Proposal::without_effect(proposed, Some(denied)) });
         }
         let confidence = self.confidence(loaded, cache, seq).await?;
         let settings = governance.tenant(tenant).await?;
+        self.check_connection(&loaded.record, &settings, &proposed)?;
         let departed = loaded
             .approval
             .as_ref()
             .map(|approval| approval.departed_approvers(&settings))
             .unwrap_or_default();
         let assessment =
-            governance.assess(loaded, seq, (confidence, settings), (&action, origin, observed)).await?;
-        Ok(Proposal { tool, action, receipt, abandoned, assessment: Some(assessment), departed })
+            governance.assess(loaded, seq, (confidence, settings), (action, origin, observed)).await?;
+        let proposal = Proposal::without_effect(proposed, Some(assessment));
+        Ok(Proposal { receipt, abandoned, departed, ..proposal })
+    }
+
+    /// Postpones an effect whose connection was changed a moment ago: the settings that it was bound with are cached, and
+    /// an effect uses the connection as it is now.
+    fn check_connection(
+        self,
+        record: &RunRecord,
+        settings: &Tenant,
+        proposed: &ProposedAction,
+    ) -> Result<(), BindError> {
+        let (tool, named) = (&*proposed.tool, proposed.named.as_ref());
+        let current = self.core.connections.resolve(settings, &record.workspace, (tool, named))?;
+        if current == proposed.connection {
+            return Ok(());
+        }
+        let failure =
+            Failure::new("CONNECTION_CHANGED", "the connection changed while the step was prepared");
+        Err(BindError::NotProposed(NotProposed::Transient(Postpone { failure, retry_after: None })))
     }
 
     /// The exact action of the step at `seq`, including the state that the tool observed. If policy denies the action
@@ -173,10 +216,23 @@ impl<'s, S: Store> ExecutionService<'s, S> {
         cache: &mut RunCache,
         seq: StepSeq,
     ) -> Result<ProposedAction, BindError> {
-        let BoundCall { tool: name, fields, origin } = self.call(loaded, cache, seq).await?;
+        let BoundCall { tool: name, connection: named, recorded_base_url, fields, origin } =
+            self.call(loaded, cache, seq).await?;
         let (Some(tool), Some(step)) = (self.core.tools.get(&name).cloned(), loaded.plan.plan().step(seq))
         else {
             return Err(Failure::new(failure::TOOL_UNKNOWN, format!("this worker has no tool {name}")).into());
+        };
+        let connection = self.connection(&loaded.record, &*tool, named.as_ref()).await?;
+        let base_url = connection.as_ref().map(|resolved| &resolved.connection.base_url);
+        if recorded_base_url.is_some() && recorded_base_url.as_ref() != base_url {
+            let message = "the connection of the recorded inverse call has another address now";
+            return Err(Failure::new("CONNECTION_CHANGED", message).into());
+        }
+        let tenant = &loaded.record.key.tenant;
+        let connected = self.core.connections.connect(tenant, &tool, connection.as_ref())?;
+        let on_connection = |action: Action| Action {
+            connection: connection.as_ref().map(ResolvedConnection::of_action),
+            ..action
         };
         // A run that undoes another one uses the keys of that run's rollback, so that each effect is undone once: by the
         // run itself, or by the first undo that succeeds with it.
@@ -193,19 +249,55 @@ impl<'s, S: Store> ExecutionService<'s, S> {
         };
         let observed = match self.observed_before(loaded, seq).await? {
             Some(observed) => observed,
-            None if tool.observes() => {
-                let action = tool.propose(request.clone())?;
+            None if connected.observes() => {
+                let action = on_connection(connected.propose(request.clone())?);
                 let denied = self.denial(loaded, seq, &action, origin).await?;
                 if denied.is_some() {
-                    return Ok(ProposedAction { tool, action, origin, observed: None, denied });
+                    let observed = None;
+                    return Ok(ProposedAction { tool, connection, named, action, origin, observed, denied });
                 }
-                observe(&*tool, &request, observation_trace(loaded, seq)).await?
+                let observer = self.observer(tenant, &tool, connection.as_ref()).await?;
+                observe(observer, &tool.name(), &request, observation_trace(loaded, seq)).await?
             }
             None => None,
         };
         request.observed = observed.as_ref();
-        let action = tool.propose(request)?;
-        Ok(ProposedAction { tool, action, origin, observed, denied: None })
+        let action = on_connection(connected.propose(request)?);
+        Ok(ProposedAction { tool, connection, named, action, origin, observed, denied: None })
+    }
+
+    /// The connection of a call. The settings that were read with the dispatch switch decide, so that it costs no further
+    /// request.
+    async fn connection(
+        self,
+        record: &RunRecord,
+        tool: &dyn Tool,
+        named: Option<&ConnectionName>,
+    ) -> Result<Option<ResolvedConnection>, BindError> {
+        if tool.works_unconnected() && tool.connection_kind().is_none() && named.is_none() {
+            return Ok(None);
+        }
+        let settings = self.core.recent_settings(&record.key.tenant).await?;
+        let resolved = self.core.connections.resolve(&settings, &record.workspace, (tool, named))?;
+        if let Some(resolved) = &resolved {
+            let checked = self.core.connections.check_credential(&record.key.tenant, resolved);
+            checked.map_err(|failure| BindError::NotProposed(failure.into()))?;
+        }
+        Ok(resolved)
+    }
+
+    /// The tool with the credential of its connection, to read the external system.
+    async fn observer(
+        self,
+        tenant: &TenantId,
+        tool: &Arc<dyn Tool>,
+        connection: Option<&ResolvedConnection>,
+    ) -> Result<ConnectedTool, BindError> {
+        self.core
+            .connections
+            .connect_with_credential(tenant, tool, connection)
+            .await
+            .map_err(|failure| BindError::NotProposed(failure.into()))
     }
 
     /// The verdict on an action that was proposed without observed state, if policy denies it. The settings that were
@@ -313,18 +405,17 @@ impl<'s, S: Store> ExecutionService<'s, S> {
         let compiled = loaded.plan.step(seq).ok_or_else(no_such_call)?;
         let undoing = loaded.record.is_rolling_back();
         let origin = step.origin(undoing);
-        let (tool, reads, template) = match (undoing, &step.work, &step.rollback) {
+        let (call, reads, template) = match (undoing, &step.work, &step.rollback) {
             (true, _, Some(Undo::Auto)) => return self.inverse(loaded, seq, origin).await,
-            (true, _, Some(Undo::Call(call))) => {
-                (&call.tool, &step.rollback_reads, compiled.rollback.as_ref())
-            }
-            (false, Work::Call(call), _) => (&call.tool, &step.reads, call_template(&compiled.work)),
+            (true, _, Some(Undo::Call(call))) => (call, &step.rollback_reads, compiled.rollback.as_ref()),
+            (false, Work::Call(call), _) => (call, &step.reads, call_template(&compiled.work)),
             _ => return Err(no_such_call().into()),
         };
         let template = template.ok_or_else(no_such_call)?;
         let scope = self.scope(loaded, cache, reads).await.map_err(fail_if_expired)?;
         let fields = template.bind(&scope).map_err(|error| expression_failure(&error))?;
-        Ok(BoundCall { tool: tool.clone(), fields, origin })
+        let Call { tool, connection, .. } = call.clone();
+        Ok(BoundCall { tool, connection, recorded_base_url: None, fields, origin })
     }
 
     /// The message of the approval gate at `seq`.
@@ -411,20 +502,24 @@ impl<'s, S: Store> ExecutionService<'s, S> {
         };
         let tool = inverse["tool"].as_str().and_then(|name| ToolName::new(name).ok());
         let (tool, fields) = (tool.ok_or_else(no_inverse)?, inverse["with"].clone());
-        Ok(BoundCall { tool, fields, origin })
+        let connection = inverse["connection"].as_str().map(ConnectionName::new).transpose();
+        let recorded_base_url = inverse["base_url"].as_str().map(str::to_owned);
+        let connection = connection.map_err(|_| no_inverse())?;
+        Ok(BoundCall { tool, connection, recorded_base_url, fields, origin })
     }
 }
 
 /// Reads the state that the call would change.
 async fn observe(
-    tool: &dyn Tool,
+    tool: ConnectedTool,
+    name: &ToolName,
     request: &ProposalRequest<'_>,
     trace: TraceContext,
 ) -> Result<Option<Value>, BindError> {
     match in_trace(trace, tool.observe(request)).await {
         Observed::NotNeeded => Ok(None),
         Observed::Found(found) if domain::json::check(&found).is_err() => {
-            let why = format!("the state that {} observed is not valid JSON", tool.name());
+            let why = format!("the state that {name} observed is not valid JSON");
             Err(Failure::new(failure::ACTION_INVALID, why).into())
         }
         Observed::Found(found) => Ok(Some(found)),

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use connectors::{LookUpResult, ToolCall, ToolOutcome, ToolResult, in_trace};
+use connectors::{ToolCall, ToolOutcome, ToolResult, in_trace};
 use domain::command::{
     AfterStep, AttemptMode, Command as _, EffectOutcome, Fail, Finish, Renew, Retry, RetryResult,
 };
@@ -14,9 +14,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::core::LoadedRun;
 use crate::core::commit::{CommitResult, ROUNDS_MAX};
+use crate::core::connections::{CredentialFailure, ResolvedConnection};
 use crate::error::EngineError;
 use crate::execution::ExecutionService;
 use crate::execution::advance::{HandOff, LeasedStep, RunDriver, RunPosition, Shutdown};
+use crate::execution::bind::Proposal;
 
 /// How work on a held step ended.
 enum StepWork<T> {
@@ -103,7 +105,10 @@ impl<S: Store> ExecutionService<'_, S> {
             output,
             fingerprint,
             response: storable_or_dropped(done.response),
-            inverse: done.inverse.filter(|inverse| json::check(inverse).is_ok()),
+            inverse: done
+                .inverse
+                .map(|inverse| on_connection(inverse, held.proposal.connection.as_ref()))
+                .filter(|inverse| json::check(inverse).is_ok()),
             cost_microusd: done.cost_microusd,
             usage: done.usage,
             receipt: held.grant.receipt,
@@ -178,7 +183,7 @@ impl<S: Store> ExecutionService<'_, S> {
             time_left: self.core.timing.work_max.std(),
         };
         let attempt = format!("step {} fence {}", held.seq.0, held.grant.fence.0);
-        let work = in_trace(loaded.record.trace_context().next(&attempt), call_tool(held, call));
+        let work = in_trace(loaded.record.trace_context().next(&attempt), self.call_tool(held, call));
         tokio::pin!(work);
         let (lease, heartbeat) = (self.core.timing.lease.std(), self.core.timing.renew_every.std());
         let (mut lease_ends, mut renew_at) = (held.since + lease, held.since + heartbeat);
@@ -291,30 +296,31 @@ impl<S: Store> ExecutionService<'_, S> {
         }
         Ok(Renewal::NoReply)
     }
-}
 
-/// Calls the tool as the grant's mode requires.
-async fn call_tool(held: &LeasedStep, call: ToolCall<'_>) -> ToolOutcome {
-    let tool = &held.proposal.tool;
-    match held.grant.mode {
-        AttemptMode::Fresh | AttemptMode::Repeat => tool.perform(call).await,
-        AttemptMode::LookUp => {
-            // Fence out the previous holder first: a look-up proves nothing while that one can still act.
-            if let Err(failure) = tool.fence_out(call.clone()).await {
-                return unclear(failure);
+    /// Calls the tool with the credential as it is now.
+    async fn call_tool(self, held: &LeasedStep, call: ToolCall<'_>) -> ToolOutcome {
+        let Proposal { tool, connection, .. } = &held.proposal;
+        let tenant = &call.run.tenant;
+        let connected = self.core.connections.connect_with_credential(tenant, tool, connection.as_ref());
+        match connected.await {
+            Ok(tool) => tool.call(held.grant.mode, call).await,
+            // Nothing was sent.
+            Err(CredentialFailure::Retryable(failure, retry_after)) => {
+                ToolOutcome::Retryable { failure, certainty: EffectOutcome::DidNotHappen, retry_after }
             }
-            match tool.look_up(call.clone()).await {
-                LookUpResult::Found(done) => ToolOutcome::Done(done),
-                // No attempt has acted, and no earlier one can any more: this is a first attempt.
-                LookUpResult::Absent => tool.perform(ToolCall { again: false, ..call }).await,
-                LookUpResult::Unclear(failure) => unclear(failure),
-            }
+            Err(CredentialFailure::Terminal(failure)) => ToolOutcome::Terminal(failure),
         }
     }
 }
 
-fn unclear(failure: Failure) -> ToolOutcome {
-    ToolOutcome::Retryable { failure, certainty: EffectOutcome::MayHaveHappened, retry_after: None }
+/// The inverse call with the connection that the effect used, and its address: a connection that was moved to another
+/// system must not be used to restore this one.
+fn on_connection(mut inverse: Value, connection: Option<&ResolvedConnection>) -> Value {
+    if let (Some(resolved), Some(call)) = (connection, inverse.as_object_mut()) {
+        call.insert("connection".to_owned(), resolved.name.as_str().into());
+        call.insert("base_url".to_owned(), resolved.connection.base_url.as_str().into());
+    }
+    inverse
 }
 
 fn canceled() -> ToolOutcome {

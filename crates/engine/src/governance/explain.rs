@@ -22,6 +22,7 @@ use store::{PolicyFiles, Store};
 use workflow::{CompiledPlan, CompiledWork, Scope, Template};
 
 use crate::core::bundles::TenantBundle;
+use crate::core::connections::{ConnectionParts, ResolvedConnection};
 use crate::error::EngineError;
 use crate::governance::policies::TenantPolicy;
 use crate::governance::policy_input;
@@ -54,6 +55,7 @@ pub struct DryRun {
 struct Forecast<'a> {
     plan: &'a CompiledPlan,
     tools: &'a ToolRegistry,
+    connections: &'a ConnectionParts,
     tenant_policy: &'a TenantPolicy,
     /// The run as it would be admitted; updated from step to step.
     record: RunRecord,
@@ -111,11 +113,21 @@ impl<S: Store> TenantHandle<S> {
         };
         let record = admit(command, plan.plan(), self.core.context(self.by.clone())).record;
         let (tools, trigger) = (self.core.tools.clone(), Arc::new(input));
+        let connections = self.core.connections.clone();
         let outputs = outputs.into_iter().map(|(step, output)| (step, Arc::new(output))).collect();
         let dry_run = self.core.policy_pool.run(&self.tenant, move |should_stop| {
             let tenant_policy = select_policy(tenant_policy, policy)?;
-            let (plan, tools) = (&*plan, &tools);
-            let forecast = Forecast { plan, tools, tenant_policy: &tenant_policy, record, trigger, outputs };
+            let (plan, tools, connections) = (&*plan, &tools, &connections);
+            let tenant_policy_ref = &tenant_policy;
+            let forecast = Forecast {
+                plan,
+                tools,
+                connections,
+                tenant_policy: tenant_policy_ref,
+                record,
+                trigger,
+                outputs,
+            };
             let (steps, rollbacks) = forecast.steps(should_stop);
             Ok(DryRun { tenant_policy, steps, rollbacks })
         });
@@ -245,7 +257,14 @@ impl Forecast<'_> {
         };
         let refused =
             |failure: Failure| StepForecast::Refused(format!("{}: {}", failure.code, failure.message));
+        let (tenant, connections) = (&self.tenant_policy.tenant, self.connections);
+        let resolved =
+            connections.resolve(tenant, &self.record.workspace, (&**tool, call.connection.as_ref()));
+        let resolved = resolved.map_err(refused)?;
+        let tool = connections.connect(&tenant.tenant, tool, resolved.as_ref()).map_err(refused)?;
         let action = tool.propose(request).map_err(refused)?;
+        let connection = resolved.as_ref().map(ResolvedConnection::of_action);
+        let action = Action { connection, ..action };
         if action.class.calls_out() {
             let invalid = |why| StepForecast::Refused(format!("{}: {why}", failure::ACTION_INVALID));
             action.check().map_err(invalid)?;

@@ -135,6 +135,7 @@ mod tests {
         let engine = Engine::new(EngineParts {
             store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
             tools: ToolRegistry::default(),
+            connections: crate::ConnectionParts::default(),
             clock: Arc::new(SystemClock),
             me: "w".parse().unwrap(),
             timing: Timing::default(),

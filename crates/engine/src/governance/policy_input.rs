@@ -27,7 +27,7 @@ pub fn facts<'a>(action: &'a Action, context: &ActionContext<'a>) -> Option<Poli
             workspace: &record.workspace,
             workflow: &record.workflow,
             version: record.workflow_version,
-            environment: plan.environment,
+            environment: action.environment(plan.environment),
             trigger: &record.trigger.kind,
             requester: record.trigger.requester.as_ref(),
         },

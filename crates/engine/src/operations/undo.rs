@@ -10,8 +10,8 @@ use domain::plan::{Call, PlannedStep, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::record::{Effects, Rejection, UNDO_TRIGGER};
 use domain::{
-    Approval, IdempotencyKey, Inherited, Plan, Receipt, Refusal, Reversibility, RunId, RunKey, RunRecord,
-    RunStatus, StepId, StepRecord, StepSeq, StepStatus, ToolName, WorkflowName,
+    Approval, ConnectionName, IdempotencyKey, Inherited, Plan, Receipt, Refusal, Reversibility, RunId,
+    RunKey, RunRecord, RunStatus, StepId, StepRecord, StepSeq, StepStatus, ToolName, WorkflowName,
 };
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Map, Value, json};
@@ -49,6 +49,7 @@ pub struct UndoEffect {
 #[derive(Debug, Clone, PartialEq)]
 pub struct UndoCall {
     pub tool: ToolName,
+    pub connection: Option<ConnectionName>,
     pub with: Map<String, Value>,
 }
 
@@ -268,7 +269,9 @@ impl<S: Store> TenantHandle<S> {
         let reads = &planned.rollback_reads;
         let scope = ExecutionService::new(&self.core).scope(loaded, &mut RunCache::default(), reads).await?;
         match template.map(|template| template.bind(&scope)) {
-            Some(Ok(Value::Object(with))) => Ok(UndoCall { tool: call.tool.clone(), with }),
+            Some(Ok(Value::Object(with))) => {
+                Ok(UndoCall { tool: call.tool.clone(), connection: call.connection.clone(), with })
+            }
             Some(Err(error)) => Err(NotUndoable::InvalidRollback(error.to_string()).into()),
             Some(Ok(_)) | None => Err(NotUndoable::NoInverse.into()),
         }
@@ -278,7 +281,8 @@ impl<S: Store> TenantHandle<S> {
 fn recorded_inverse(receipt: &Receipt) -> Option<UndoCall> {
     let ReceiptState::Done { inverse: Some(inverse), .. } = &receipt.state else { return None };
     let tool = ToolName::new(inverse["tool"].as_str()?).ok()?;
-    Some(UndoCall { tool, with: inverse["with"].as_object()?.clone() })
+    let connection = inverse["connection"].as_str().and_then(|name| ConnectionName::new(name).ok());
+    Some(UndoCall { tool, connection, with: inverse["with"].as_object()?.clone() })
 }
 
 /// A workflow of these calls, whose fields come with the trigger.
@@ -309,5 +313,7 @@ fn call_from_trigger(index: usize, call: &UndoCall) -> Call {
         let quoted = Value::String(name.clone()).to_string();
         (name.clone(), Value::String(format!("${{ trigger.undo[{index}][{quoted}] }}")))
     };
-    Call { tool: call.tool.clone(), with: Value::Object(call.with.keys().map(field).collect()) }
+    let UndoCall { tool, connection, with } = call;
+    let with = Value::Object(with.keys().map(field).collect());
+    Call { tool: tool.clone(), connection: connection.clone(), with }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use connectors::{ConnectorSettings, HostAllowList};
+use connectors::HostAllowList;
 use countersign_engine::{Engine, EngineError, VoteRequest};
 use domain::refusal::NotApprover;
 use domain::tenant::Person;
@@ -35,7 +35,7 @@ impl TestEnv {
             StubReply::json(status, "{}")
         });
         let allow = HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] };
-        let tools = connectors::standard_tools(allow, ConnectorSettings::default());
+        let tools = connectors::standard_tools(allow);
         let clock = TestClock::at(NOON);
         let engine = testkit::engine().tools(tools).clock(clock.clone()).signed().build();
         Self { engine, clock, external }

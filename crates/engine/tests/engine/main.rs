@@ -4,6 +4,7 @@
 mod backout;
 mod caches;
 mod concurrency;
+mod connections;
 mod duties;
 mod forecast;
 mod governance;

@@ -5,16 +5,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use connectors::github::GitHubSettings;
-use connectors::servicenow::ServiceNowSettings;
 use connectors::{
-    BaseUrl, ConnectorSettings, Credential, HostAllowList, Observed, ProposalRequest, Tool, ToolCall,
-    ToolOutcome, ToolRegistry, ToolResult,
+    Credential, HostAllowList, Observed, ProposalRequest, Tool, ToolCall, ToolConnection, ToolOutcome,
+    ToolRegistry, ToolResult,
 };
 use countersign_engine::Engine;
+use domain::connection::ConnectionOptions;
 use domain::{
-    Action, Cause, EffectClass, Event, EventBody, Failure, FieldChange, Reversibility, Ruling, RunKey,
-    RunStatus, Tenant, ToolName, TraceContext, Verdict,
+    Action, Cause, ConnectionKind, EffectClass, Event, EventBody, Failure, FieldChange, Reversibility,
+    Ruling, RunKey, RunStatus, Tenant, ToolName, TraceContext, Verdict,
 };
 use serde_json::json;
 use store::{Governance as _, Intercepted, PolicyFiles, SqliteStore};
@@ -185,14 +184,20 @@ fn external_systems() -> (HttpStub, ToolRegistry) {
     let record = r#"{ "result": { "sys_id": "9d385017c611228701d22104cc95c371", "sys_mod_count": "1", "state": "1",
                       "assigned_to": "" }, "labels": [], "body": "x" }"#;
     let stub = HttpStub::answering(StubReply::json(200, record));
-    let base: BaseUrl = stub.url("").parse().unwrap();
-    let credential = || Credential::Bearer("token".into());
-    let settings = ConnectorSettings {
-        servicenow: Some(ServiceNowSettings { base: base.clone(), credential: credential() }),
-        github: Some(GitHubSettings { base, credential: credential() }),
-        ..ConnectorSettings::default()
+    let connection = |kind: ConnectionKind| ToolConnection {
+        name: kind.to_string().parse().unwrap(),
+        kind,
+        base: stub.url("").parse().unwrap(),
+        credential: Credential::Bearer("token".into()),
+        allow: HostAllowList::default(),
+        options: ConnectionOptions::default(),
     };
-    (stub, connectors::standard_tools(HostAllowList::default(), settings))
+    let tools = [ConnectionKind::ServiceNow, ConnectionKind::GitHub]
+        .into_iter()
+        .fold(connectors::standard_tools(HostAllowList::default()), |tools, kind| {
+            tools.connected(&connection(kind).trust_base())
+        });
+    (stub, tools)
 }
 
 #[tokio::test]
@@ -301,7 +306,7 @@ async fn applied_policy_covers_the_next_read() {
 async fn request_carries_the_trace_of_its_run() {
     let stub = HttpStub::answering(StubReply::json(200, "{}"));
     let allow = HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] };
-    let tools = connectors::standard_tools(allow, ConnectorSettings::default());
+    let tools = connectors::standard_tools(allow);
     let engine = testkit::engine().tools(tools).build();
     let get = format!("{{ id: a, tool: http.request, with: {{ url: '{}' }} }}", stub.url("/"));
     let run = start(&engine, &format!("workflow: w\nversion: 1\nsteps: [{get}]\n"), "k").await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use connectors::{ConnectorSettings, HostAllowList};
+use connectors::HostAllowList;
 use countersign_engine::{Engine, EngineError, SignalRun, StartRun, TenantUpdate};
 use domain::command::VoteResult;
 use domain::refusal::NotApprover;
@@ -24,7 +24,7 @@ impl TestEnv {
             StubReply::json(if request.line().ends_with(" /refused") { 403 } else { 200 }, "{}")
         });
         let allow = HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] };
-        let tools = connectors::standard_tools(allow, ConnectorSettings::default());
+        let tools = connectors::standard_tools(allow);
         Self { engine: testkit::engine().tools(tools).build(), external }
     }
 

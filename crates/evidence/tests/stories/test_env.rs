@@ -72,7 +72,7 @@ fn step_of(work: Work) -> PlannedStep {
 }
 
 fn call(tool: &str) -> Call {
-    Call { tool: ToolName::new(tool).unwrap(), with: json!({ "text": SECRET }) }
+    Call { tool: ToolName::new(tool).unwrap(), connection: None, with: json!({ "text": SECRET }) }
 }
 
 /// A run and its records in the ledger.
@@ -271,6 +271,7 @@ impl TestEnv {
             changes: vec![FieldChange { field: "state".to_owned(), before: None, after: json!(SECRET) }],
             destructive: false,
             estimate_microusd: None,
+            connection: None,
         }
     }
 

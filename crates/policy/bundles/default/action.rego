@@ -4,7 +4,8 @@
 # place.
 package countersign
 
-# Environments without customer traffic.
+# Environments without customer traffic. The environment of an action is that of its connection; a workflow can only be
+# stricter.
 non_production if input.run.environment in {"dev", "staging"}
 
 production if input.run.environment == "prod"

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use countersign_policy::{PolicyBundle, VerdictCache};
+use domain::connection::ActionConnection;
 use domain::plan::Environment::{Dev, Prod};
-use domain::{ActionOrigin, BlastRadius, EffectClass, Ruling, Verdict};
+use domain::{ActionOrigin, BlastRadius, ConnectionKind, EffectClass, Ruling, Verdict};
 use serde_json::json;
 
 use crate::case::Case;
@@ -157,7 +158,15 @@ fn explanation_contains_the_evaluation_error() {
 
 #[test]
 fn input_has_exactly_the_paths_rules_may_reference() {
-    let explained = PolicyBundle::built_in().unwrap().explain(&Case::default().request());
+    let mut case = Case::default();
+    let without = PolicyBundle::built_in().unwrap().explain(&case.request()).input.unwrap();
+    assert_eq!(without.get("connection"), None);
+    case.action.connection = Some(ActionConnection {
+        name: "sn".parse().unwrap(),
+        kind: ConnectionKind::ServiceNow,
+        environment: Prod,
+    });
+    let explained = PolicyBundle::built_in().unwrap().explain(&case.request());
     let input = explained.input.unwrap();
     let mut paths: Vec<String> = Vec::new();
     for (part, fields) in input.as_object().unwrap() {
@@ -172,7 +181,7 @@ fn input_has_exactly_the_paths_rules_may_reference() {
         "package countersign\nallow contains {\"rule\": \"r\", \"message\": \"s\"} if input.nothing",
     )]));
     assert!(error.is_err());
-    assert_eq!(paths.len(), 27);
+    assert_eq!(paths.len(), 30);
 }
 
 /// Policies and requests that differ in one field each share one cache.

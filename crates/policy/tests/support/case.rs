@@ -96,5 +96,6 @@ pub(crate) fn action() -> Action {
         }],
         destructive: false,
         estimate_microusd: None,
+        connection: None,
     }
 }

@@ -191,13 +191,20 @@ fn notice(what: &str, approval: &Approval) -> String {
     escape::line(&notice, TextLimit::plain(block::SECTION_UNITS_MAX))
 }
 
-fn location(approval: &Approval) -> [(&'static str, String); 4] {
-    [
+fn location(approval: &Approval) -> Vec<(&'static str, String)> {
+    let connection = match &approval.subject {
+        Subject::Action { action, .. } => action.connection.as_ref(),
+        Subject::Question { .. } => None,
+    };
+    let connection =
+        connection.map(|on| ("Connection", format!("{} ({}, {})", on.name, on.kind, on.environment)));
+    let location = [
         ("Workflow", approval.workflow.to_string()),
         ("Environment", approval.environment.to_string()),
         ("Step", format!("{} (step {})", approval.step, u32::from(approval.seq.0) + 1)),
         ("Run", approval.run.to_string()),
-    ]
+    ];
+    location.into_iter().chain(connection).collect()
 }
 
 /// What happened before this request, which the approver must know.

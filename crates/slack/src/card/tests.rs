@@ -45,6 +45,7 @@ fn action() -> Action {
         ],
         destructive: false,
         estimate_microusd: Some(12_300),
+        connection: None,
     }
 }
 
@@ -237,6 +238,7 @@ fn largest() -> Approval {
         changes: vec![change; 20],
         destructive: true,
         estimate_microusd: Some(u64::MAX),
+        connection: None,
         ..action()
     };
     let reason =
@@ -254,7 +256,7 @@ fn largest() -> Approval {
     approval.requirement.groups = vec![group; 100];
     approval.votes = vec![vote(&id, true, &long); 20];
     let with = json!({ "path": long });
-    let rollback = Some(Call { tool: ToolName::new("http.request").unwrap(), with });
+    let rollback = Some(Call { tool: ToolName::new("http.request").unwrap(), connection: None, with });
     approval.subject = Subject::Action { action: Box::new(action), verdict, rollback };
     approval
 }

@@ -166,7 +166,10 @@ fn tenant() -> Tenant {
 
 fn plan() -> Plan {
     let tool = ToolName::new("servicenow.update").unwrap();
-    let step = PlannedStep::new(StepId::new("assign").unwrap(), Work::Call(Call { tool, with: json!({}) }));
+    let step = PlannedStep::new(
+        StepId::new("assign").unwrap(),
+        Work::Call(Call { tool, connection: None, with: json!({}) }),
+    );
     Plan {
         author: Some(PersonId::new("alan").unwrap()),
         validation: Validation::PerStep,

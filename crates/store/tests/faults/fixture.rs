@@ -114,7 +114,7 @@ pub(crate) fn delivery() -> SignalId {
 }
 
 pub(crate) fn plan() -> Plan {
-    let call = Call { tool: ToolName::new("http.request").unwrap(), with: Value::Null };
+    let call = Call { tool: ToolName::new("http.request").unwrap(), connection: None, with: Value::Null };
     let wait = Work::Wait { event: event(), timeout: Millis::hours(1), on_timeout: OnTimeout::Fail };
     let step = |id: &str, work| PlannedStep::new(StepId::new(id).unwrap(), work);
     let steps = vec![step("call", Work::Call(call)), step("wait", wait)];

@@ -103,6 +103,7 @@ fn step_and_rollback_list_their_inputs() {
     assert_eq!(restart.rollback_reads, InputRefs { trigger: false, steps: vec![StepSeq(0), StepSeq(3)] });
     assert_eq!((restart.blast_radius, restart.critical), (BlastRadius::High, true));
     let expected = Call {
+        connection: None,
         tool: "http.request".parse().unwrap(),
         with: json!({"url": "${ steps.restart.undo + steps.read.url }"}),
     };
@@ -114,7 +115,8 @@ fn defaults_are_strict() {
     let plan = plan(&with_step("transform", ""));
     assert_eq!(plan.environment, Environment::Prod);
     let step = &plan.steps[0];
-    assert_eq!(step.work, Work::Call(Call { tool: "transform".parse().unwrap(), with: json!({}) }));
+    let call = Call { tool: "transform".parse().unwrap(), connection: None, with: json!({}) };
+    assert_eq!(step.work, Work::Call(call));
     assert_eq!((step.blast_radius, step.critical, &step.rollback), (BlastRadius::Low, false, &None));
     assert_eq!(step.retry, RetryPolicy::default());
     assert!(step.reads.is_empty());

@@ -6,20 +6,24 @@ use crate::workspace::{Package, Source, file, packages, sources};
 
 /// Each crate outside `tests/`, and the crates of the workspace it may use. Crates under `tests/` may use every crate, and
 /// no other crate may use them.
-const MAY_USE: [(&str, &[&str]); 24] = [
+const MAY_USE: [(&str, &[&str]); 25] = [
     ("domain", &[]),
     ("workflow", &["domain"]),
     ("policy", &["domain"]),
     ("evidence", &["domain"]),
     ("store", &["domain"]),
     ("connectors", &["domain", "http-client"]),
+    ("credentials", &["domain", "http-client"]),
     ("signing", &["domain"]),
     ("http-client", &[]),
     ("http-server", &[]),
     ("slack", &["domain", "signing", "http-client"]),
     // The fakes of external systems share no code with the product.
     ("fakes", &[]),
-    ("engine", &["domain", "workflow", "policy", "evidence", "store", "connectors", "http-server"]),
+    (
+        "engine",
+        &["domain", "workflow", "policy", "evidence", "store", "connectors", "credentials", "http-server"],
+    ),
     // The harness of the tests. The other crates use it only as a dev-dependency.
     ("testkit", &["domain", "workflow", "evidence", "store", "connectors", "engine"]),
     ("views", &["domain", "evidence", "store", "engine"]),
@@ -27,9 +31,12 @@ const MAY_USE: [(&str, &[&str]); 24] = [
     ("api", &["domain", "workflow", "evidence", "store", "engine", "views", "api-types", "http-client"]),
     ("console", &["domain", "workflow", "evidence", "store", "engine", "views", "slack", "api", "api-types"]),
     ("client", &["domain", "views", "api-types", "http-client"]),
-    ("config", &["domain", "connectors", "engine", "slack", "signing"]),
+    ("config", &["domain", "connectors", "credentials", "engine", "slack", "signing"]),
     ("ingress", &["domain", "store", "engine", "signing", "slack", "config"]),
-    ("worker", &["domain", "evidence", "store", "connectors", "engine", "config", "http-server"]),
+    (
+        "worker",
+        &["domain", "evidence", "store", "connectors", "credentials", "engine", "config", "http-server"],
+    ),
     ("functions", &["domain", "store", "connectors", "engine", "config", "ingress"]),
     (
         "cli",
@@ -40,6 +47,7 @@ const MAY_USE: [(&str, &[&str]); 24] = [
             "evidence",
             "store",
             "connectors",
+            "credentials",
             "slack",
             "fakes",
             "engine",

@@ -1,5 +1,5 @@
 //! Every listed threat (forged webhooks, parsing and size, approval and Slack, API and tenancy, requests to outside, faults
-//! and time, evidence, governance, fleet and events) is a test of exactly that name.
+//! and time, evidence, governance, connections, fleet, events and credentials) is a test of exactly that name.
 
 use crate::code::code_of;
 use crate::workspace::{file, sources};
@@ -152,6 +152,15 @@ const GOVERNANCE: [&str; 19] = [
     "policy_changed_between_request_and_claim",
 ];
 
+const CONNECTIONS: [&str; 6] = [
+    "workflow_names_other_tenants_connection",
+    "dev_workflow_on_prod_connection",
+    "secret_echoed_in_output",
+    "secret_echoed_base64",
+    "secret_in_error_body",
+    "connection_base_url_redirects",
+];
+
 const FLEET: [&str; 3] =
     ["worker_old_version_rewrites_record", "slow_http_takes_all_slots", "slowloris_half_requests"];
 
@@ -163,15 +172,21 @@ const EVENTS: [&str; 5] = [
     "two_workflows_one_event",
 ];
 
-/// Threats against parts that do not exist yet, with the reason.
-const UNTESTABLE: [(&str, [&str; 2]); 2] = [
-    ("there is no Vault", ["vault_sealed", "vault_revoke_times_out"]),
-    ("workers outside AWS have no endpoints", ["worker_cert_expired", "worker_claims_other_profile"]),
+const CREDENTIALS: [&str; 5] = [
+    "vault_sealed",
+    "vault_revoke_times_out",
+    "vault_403_after_rotation",
+    "vault_token_expires_mid_step",
+    "secret_in_core_dump",
 ];
+
+/// Threats against parts that do not exist yet, with the reason.
+const UNTESTABLE: [(&str, [&str; 2]); 1] =
+    [("workers outside AWS have no endpoints", ["worker_cert_expired", "worker_claims_other_profile"])];
 
 #[test]
 fn every_listed_threat_is_a_test_of_that_name() {
-    let lists: [&[&str]; 10] = [
+    let lists: [&[&str]; 12] = [
         &FAULTS_AND_TIME,
         &WEBHOOK_FORGERY_AND_REPLAY,
         &PARSING_AND_SIZE,
@@ -180,8 +195,10 @@ fn every_listed_threat_is_a_test_of_that_name() {
         &REQUESTS_TO_OUTSIDE,
         &EVIDENCE,
         &GOVERNANCE,
+        &CONNECTIONS,
         &FLEET,
         &EVENTS,
+        &CREDENTIALS,
     ];
     let tests = Tests::read();
     let names = lists.into_iter().flatten().copied();

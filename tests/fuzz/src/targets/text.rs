@@ -230,6 +230,7 @@ fn policy() -> Execute {
         changes: Vec::new(),
         destructive: false,
         estimate_microusd: None,
+        connection: None,
     };
     let (step, tenant) = (StepId::new("assign").unwrap(), testkit::acme());
     let (workspace, name) = (WorkspaceId::new("default").unwrap(), WorkflowName::new("triage").unwrap());

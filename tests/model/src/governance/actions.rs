@@ -263,7 +263,7 @@ fn undo(model: &Governance, state: &mut State, person: u8) -> Option<()> {
     }
     let planned = |index: &usize| {
         let id = StepId::new(&format!("step-{index}")).ok()?;
-        let call = Call { tool: "undo".parse().ok()?, with: json!({}) };
+        let call = Call { tool: "undo".parse().ok()?, connection: None, with: json!({}) };
         Some(with_one_retry(&model.config, PlannedStep::new(id, Work::Call(call))))
     };
     let plan = Plan {

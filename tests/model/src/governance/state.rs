@@ -201,7 +201,7 @@ pub(crate) fn event() -> Option<EventName> {
 }
 
 pub(crate) fn call(tool: &str) -> Option<Call> {
-    Some(Call { tool: ToolName::new(tool).ok()?, with: json!({}) })
+    Some(Call { tool: ToolName::new(tool).ok()?, connection: None, with: json!({}) })
 }
 
 fn undo(act: Act) -> Option<Undo> {
@@ -276,6 +276,7 @@ impl State {
             changes: Vec::new(),
             destructive: false,
             estimate_microusd: None,
+            connection: None,
         })
     }
 

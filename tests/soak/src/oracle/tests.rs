@@ -1,6 +1,6 @@
 //! The oracle reports each difference: two real runs pass, and every change to what was observed is a violation.
 
-use connectors::{ConnectorSettings, HostAllowList};
+use connectors::HostAllowList;
 use domain::RunStatus;
 use store::SqliteStore;
 use testkit::{acme, advance, approvals, approve, engine, signing_key, start};
@@ -21,7 +21,7 @@ fn workflow(external_systems: &ExternalSystems, environment: &str, step: &str) -
 async fn observed() -> Observed {
     let external_systems = ExternalSystems::start().await.unwrap();
     let hosts = vec![external_systems.http_address().parse().unwrap()];
-    let tools = connectors::standard_tools(HostAllowList { hosts }, ConnectorSettings::default());
+    let tools = connectors::standard_tools(HostAllowList { hosts });
     let engine: engine::Engine<SqliteStore> = engine().tools(tools).signed().build();
     let mut journal = Journal::default();
     let free = start(&engine, &workflow(&external_systems, "dev", "low-0"), "free").await;

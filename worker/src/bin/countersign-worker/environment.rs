@@ -7,13 +7,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::SystemsConfig;
 use config::secrets::SecretMap;
-use connectors::ConnectorSettings;
+use config::{ProcessContext, SystemsConfig};
 use countersign_worker::Concurrency;
-use engine::{EvidenceSigner, Notifier};
+use credentials::{AwsKeySource, NoAwsKeys, SdkKeys};
+use engine::{ConnectionParts, EvidenceSigner, Notifier};
 use evidence::SigningKey;
 use store::aws::{AwsSettings, Retention, RetentionMode};
+use store::{Clock as _, SystemClock};
 
 use crate::Failure;
 use crate::timers::Timers;
@@ -40,7 +41,7 @@ pub(crate) struct Environment {
 
 /// Connections to external systems.
 pub(crate) struct ExternalSystems {
-    pub(crate) settings: ConnectorSettings,
+    pub(crate) connections: ConnectionParts,
     pub(crate) notifier: Notifier,
     pub(crate) evidence_signer: EvidenceSigner,
 }
@@ -71,7 +72,13 @@ impl Environment {
 
     /// Fetches the secrets and connects to external systems.
     pub(crate) async fn connect(&self) -> Result<ExternalSystems, Failure> {
-        let secrets = SecretMap::open(&self.secret, &store::aws::configure(None).await).await?;
+        let sdk = store::aws::configure(None).await;
+        let secrets = SecretMap::open(&self.secret, &sdk).await?;
+        let aws: Arc<dyn AwsKeySource> = match sdk.credentials_provider() {
+            Some(provider) => Arc::new(SdkKeys(provider)),
+            None => Arc::new(NoAwsKeys),
+        };
+        let process = ProcessContext { aws, now: Arc::new(|| SystemClock.now()) };
         let look_up = |name: &str| secrets.look_up(name);
         let systems = SystemsConfig::parse(&self.systems)?;
         let missing =
@@ -79,12 +86,12 @@ impl Environment {
         let key = look_up(EVIDENCE_KEY).ok_or_else(missing)?;
         let key = SigningKey::from_text(&key)?;
         Ok(ExternalSystems {
-            settings: systems.settings(&look_up)?,
             notifier: systems.notifier(&look_up)?,
             evidence_signer: EvidenceSigner {
                 key: Arc::new(key),
                 origin: format!("countersign/{}", self.store.table),
             },
+            connections: systems.connection_parts(move |name| secrets.look_up(name), process)?,
         })
     }
 }

@@ -65,12 +65,17 @@ async fn run_worker() -> Result<(), Failure> {
     let filter = EnvFilter::new(environment.log.as_deref().unwrap_or("info"));
     tracing_subscriber::fmt().json().with_env_filter(filter).init();
     let me = WorkerId::new(&format!("worker-{}", environment.random_suffix))?;
+    // Secrets of steps are in the memory of this process.
+    if let Err(error) = credentials::exclude_from_core_dumps() {
+        tracing::warn!(event = "core_dumps_not_disabled", %error, "core dumps are not disabled");
+    }
     let systems = environment.connect().await?;
     let timers = environment.timers;
     let store = store::aws::open(environment.store.clone()).await;
     let engine = Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: connectors::standard_tools(HostAllowList::default(), systems.settings),
+        tools: connectors::standard_tools(HostAllowList::default()),
+        connections: systems.connections,
         clock: Arc::new(SystemClock),
         me: me.clone(),
         timing: Timing { lease: timers.lease, renew_every: timers.renew_every, ..Timing::default() },

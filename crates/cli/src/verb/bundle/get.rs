@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use connectors::ToolRegistry;
 use domain::{RunKey, WorkerId};
-use engine::{Engine, EngineError, EngineParts, Timing};
+use engine::{ConnectionParts, Engine, EngineError, EngineParts, Timing};
 use evidence::TrustedKeys;
 use serde_json::json;
 use store::{SqliteStore, SystemClock};
@@ -130,6 +130,7 @@ fn signing_engine(context: &Context) -> Result<Engine<SqliteStore>, CliError> {
     Ok(Engine::new(EngineParts {
         store: Arc::new(context.file_store(IfMissing::Create)?),
         tools: ToolRegistry::default(),
+        connections: ConnectionParts::default(),
         clock: Arc::new(SystemClock),
         me: WorkerId::new(&format!("cli-{}", random::hex::<8>()?))?,
         timing: Timing::default(),

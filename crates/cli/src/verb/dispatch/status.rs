@@ -17,7 +17,7 @@ use views::time::{self, relative};
 pub(crate) struct Args {}
 
 pub(super) async fn run(_args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let session = context.connect_read_only(ToolRegistry::default())?;
+    let session = context.connect_read_only(ToolRegistry::default().into())?;
     let dispatch = session.client.dispatch().await?;
     let now = ApiSession::now();
     let tenant = format!("tenant {}", session.tenant);

@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use api_types::{ExplainPolicy, ExplainResult, ExplainedStep, PolicyOrigin};
 use client::ClientError;
-use connectors::{
-    ConnectorSettings, Credential, HostAllowList, HostRule, ToolRegistry, github, servicenow, slack,
-};
+use connectors::{HostAllowList, HostRule};
+use domain::connection::ConnectionOptions;
 use domain::id::InvalidId;
-use domain::{Ruling, StepId, Verdict, WorkflowName};
+use domain::plan::Environment;
+use domain::{Connection, ConnectionKind, ConnectionName, Ruling, StepId, Verdict, WorkflowName};
 use serde_json::{Value, json};
 
-use crate::context::Context;
+use crate::context::{CommandTools, Context};
 use crate::error::CliError;
 use crate::input::read_config;
 use crate::input::{JsonSource, read_source};
@@ -139,33 +140,35 @@ impl WorkflowArgument {
     }
 }
 
-/// The tools of a worker, without credentials, because no tool is executed.
-fn tools(args: &Args, context: &Context) -> Result<ToolRegistry, CliError> {
+/// The tools of a worker, on the connections of its configuration and without credentials, because no tool is executed.
+/// A kind without a connection gets one that exists for the explanation only, so that the environment of the workflow
+/// decides.
+fn tools(args: &Args, context: &Context) -> Result<CommandTools, CliError> {
     if context.server()?.is_some() && (args.config.is_some() || !args.allow_host.is_empty()) {
         return Err(CliError::Usage(
             "--config and --allow-host work on a store only: a server uses its own configuration; remove them"
                 .to_owned(),
         ));
     }
-    let config = read_config(args.config.as_deref())?;
-    let configured = config.settings(&|_| Some("not-needed-to-explain".to_owned()))?;
-    let base = |text: &str| text.parse().ok();
-    let credential = Credential::Anonymous;
-    let placeholder = ConnectorSettings {
-        servicenow: base("https://servicenow.invalid")
-            .map(|base| servicenow::ServiceNowSettings { base, credential: credential.clone() }),
-        github: base("https://github.invalid")
-            .map(|base| github::GitHubSettings { base, credential: credential.clone() }),
-        slack: base("https://slack.invalid").map(|base| slack::SlackToolSettings { base, credential }),
-        model: None,
-    };
-    let settings = ConnectorSettings {
-        servicenow: configured.servicenow.or(placeholder.servicenow),
-        github: configured.github.or(placeholder.github),
-        slack: configured.slack.or(placeholder.slack),
-        model: configured.model,
-    };
-    Ok(connectors::standard_tools(HostAllowList { hosts: args.allow_host.clone() }, settings))
+    let mut parts = read_config(args.config.as_deref())?.connections_without_secrets()?;
+    let operator = Arc::make_mut(&mut parts.operator);
+    for kind in [ConnectionKind::ServiceNow, ConnectionKind::GitHub, ConnectionKind::Slack] {
+        let of_tenant = operator.of(&context.tenant);
+        if of_tenant.values().all(|connection| connection.kind != kind) {
+            let connection = Connection {
+                kind,
+                base_url: format!("https://{kind}.invalid"),
+                environment: Environment::Dev,
+                credential: None,
+                workspace: None,
+                options: ConnectionOptions::default(),
+                version: 0,
+            };
+            operator.shared.insert(ConnectionName::new(&kind.to_string())?, connection);
+        }
+    }
+    let tools = connectors::standard_tools(HostAllowList { hosts: args.allow_host.clone() });
+    Ok(CommandTools { tools, connections: parts })
 }
 
 fn outputs(samples: &[Sample]) -> Result<BTreeMap<StepId, Value>, CliError> {

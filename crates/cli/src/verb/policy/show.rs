@@ -34,7 +34,7 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let tools = default_tools();
-    let policy = context.connect_read_only(tools)?.client.policy().await?;
+    let policy = context.connect_read_only(tools.into())?.client.policy().await?;
     if let Some(why) = &policy.error {
         return Err(CliError::Refused(format!(
             "policy {} of tenant {} is invalid: {why}; every action is denied until another policy is applied with \

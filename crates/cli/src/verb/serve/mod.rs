@@ -192,7 +192,8 @@ fn engine<S: Store>(
 ) -> Result<Engine<S>, CliError> {
     Ok(Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: connectors::standard_tools(allowed, config.settings(&variable)?),
+        tools: connectors::standard_tools(allowed),
+        connections: config.connections_without_secrets()?,
         clock: Arc::new(SystemClock),
         me: WorkerId::new(&format!("server-{}", random::hex::<8>()?))?,
         timing: Timing::default(),

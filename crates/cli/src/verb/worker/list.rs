@@ -39,7 +39,7 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let session = context.connect_read_only(ToolRegistry::default())?;
+    let session = context.connect_read_only(ToolRegistry::default().into())?;
     let mut workers = session.client.workers().await?.workers;
     let now = ApiSession::now();
     workers.retain(|worker| args.all || worker.expected);

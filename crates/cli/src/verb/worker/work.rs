@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::worker::{CancellationToken, Concurrency, Worker, WorkerSettings};
-use connectors::{ConnectorSettings, HostAllowList, HostRule};
+use config::ProcessContext;
+use connectors::{HostAllowList, HostRule};
 use domain::{Millis, WorkerId};
-use engine::{Engine, EngineParts, EvidenceSigner, Notifier, Timing};
-use store::{Intercepted, SqliteStore, Store, SystemClock};
+use engine::{ConnectionParts, Engine, EngineParts, EvidenceSigner, Notifier, Timing};
+use store::{Clock as _, Intercepted, SqliteStore, Store, SystemClock};
 
 use crate::context::{Context, IfMissing};
 use crate::error::CliError;
@@ -61,6 +62,10 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<ExitStatus, Cli
     let timing = timing(args.lease, args.renew_every)?;
     let me = WorkerId::new(&format!("{}-{}", args.name, random::hex::<4>()?))?;
     start_logging(context.env.log.as_deref(), args.log_json)?;
+    // Secrets of steps are in the memory of this process.
+    if let Err(error) = credentials::exclude_from_core_dumps() {
+        tracing::warn!(event = "core_dumps_not_disabled", %error, "core dumps are not disabled");
+    }
     let _metrics = args.metrics.start().await?;
     let store = context.file_store(IfMissing::Create)?;
     let systems = ExternalSystems::read(&args, context)?;
@@ -79,7 +84,7 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<ExitStatus, Cli
 }
 
 struct ExternalSystems {
-    settings: ConnectorSettings,
+    connections: ConnectionParts,
     notifier: Notifier,
     evidence_signer: EvidenceSigner,
 }
@@ -89,7 +94,8 @@ impl ExternalSystems {
         let config = read_config(args.config.as_deref())?;
         let variable = context.env.variable;
         Ok(Self {
-            settings: config.settings(&variable)?,
+            connections: config
+                .connection_parts(variable, ProcessContext::without_aws(|| SystemClock.now()))?,
             notifier: config.notifier(&variable)?,
             evidence_signer: keys::evidence_signer(&context.store)?,
         })
@@ -123,7 +129,8 @@ async fn run_worker<S: Store>(
     };
     let engine = Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: connectors::standard_tools(HostAllowList { hosts: args.allow_host.clone() }, systems.settings),
+        tools: connectors::standard_tools(HostAllowList { hosts: args.allow_host.clone() }),
+        connections: systems.connections,
         clock: Arc::new(SystemClock),
         me: me.clone(),
         timing,

@@ -1,0 +1,29 @@
+//! `countersign connection list|show|set|remove`.
+
+mod list;
+mod remove;
+mod set;
+mod show;
+
+use clap::Subcommand;
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::process::ExitStatus;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    List(list::Args),
+    Show(show::Args),
+    Set(set::Args),
+    Remove(remove::Args),
+}
+
+pub(super) async fn run(verb: &Verb, context: &Context) -> Result<ExitStatus, CliError> {
+    match verb {
+        Verb::List(args) => list::run(args, context).await,
+        Verb::Show(args) => show::run(args, context).await,
+        Verb::Set(args) => set::run(args, context).await,
+        Verb::Remove(args) => remove::run(args, context).await,
+    }
+}
