@@ -94,15 +94,16 @@ module "secrets" {
 module "programs" {
   source = "../../modules/programs"
 
-  table        = module.ledger
-  queues       = module.queue
-  payloads     = module.payloads
-  evidence     = module.evidence
-  secret_arns  = module.secrets.arns
-  kms_key_arns = [module.key.arn]
-  tenants      = var.tenants
-  sources      = var.sources
-  systems      = var.systems
+  table              = module.ledger
+  queues             = module.queue
+  payloads           = module.payloads
+  evidence           = module.evidence
+  secret_arns        = module.secrets.arns
+  kms_key_arns       = [module.key.arn]
+  tenants            = var.tenants
+  connection_secrets = var.connection_secrets
+  sources            = var.sources
+  systems            = var.systems
 }
 
 module "webhook" {

@@ -130,3 +130,13 @@ variable "budget_usd" {
   type        = number
   default     = 50
 }
+
+variable "connection_secrets" {
+  description = "ARNs that workers may read for connections (docs/credentials.md): `secrets_manager`, `parameter_store` and `kms_keys`."
+  type = object({
+    secrets_manager = optional(list(string), [])
+    parameter_store = optional(list(string), [])
+    kms_keys        = optional(list(string), [])
+  })
+  default = {}
+}

@@ -107,16 +107,17 @@ module "secrets" {
 module "programs" {
   source = "../../modules/programs"
 
-  table        = module.ledger
-  queues       = module.queue
-  payloads     = module.payloads
-  evidence     = module.evidence
-  secret_arns  = module.secrets.arns
-  kms_key_arns = [module.key.arn]
-  tenants      = var.tenants
-  sources      = var.sources
-  systems      = var.systems
-  room         = { ingest = 16, decisions = 16, steps = 32 }
+  table              = module.ledger
+  queues             = module.queue
+  payloads           = module.payloads
+  evidence           = module.evidence
+  secret_arns        = module.secrets.arns
+  kms_key_arns       = [module.key.arn]
+  tenants            = var.tenants
+  connection_secrets = var.connection_secrets
+  sources            = var.sources
+  systems            = var.systems
+  room               = { ingest = 16, decisions = 16, steps = 32 }
 }
 
 module "webhook" {

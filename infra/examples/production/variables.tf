@@ -179,3 +179,13 @@ variable "reserved_concurrency" {
     error_message = "Each value must be an integer number of invocations, or -1 for no reservation."
   }
 }
+
+variable "connection_secrets" {
+  description = "ARNs that workers may read for connections (docs/credentials.md): `secrets_manager`, `parameter_store` and `kms_keys`."
+  type = object({
+    secrets_manager = optional(list(string), [])
+    parameter_store = optional(list(string), [])
+    kms_keys        = optional(list(string), [])
+  })
+  default = {}
+}

@@ -2,7 +2,7 @@
 # outputs to `function`, `worker` and `server`. tests/infra compares the variables with those that the programs read.
 #
 # No statement has a wildcard for actions or resources, except `/*` for the objects of one bucket, whose names are
-# hashes.
+# hashes, and for the secrets below one path that the caller names in `connection_secrets`.
 
 locals {
   common = {
@@ -58,6 +58,25 @@ locals {
     actions   = ["kms:Decrypt", "kms:GenerateDataKey"]
     resources = arns
   } if length(arns) > 0]
+
+  # Only workers fetch the secrets of connections.
+  connection_secrets = [for statement in [
+    {
+      sid       = "ReadConnectionSecrets"
+      actions   = ["secretsmanager:GetSecretValue"]
+      resources = var.connection_secrets.secrets_manager
+    },
+    {
+      sid       = "ReadConnectionParameters"
+      actions   = ["ssm:GetParameter"]
+      resources = var.connection_secrets.parameter_store
+    },
+    {
+      sid       = "DecryptConnectionSecrets"
+      actions   = ["kms:Decrypt"]
+      resources = var.connection_secrets.kms_keys
+    },
+  ] : statement if length(statement.resources) > 0]
 
   secret = { for program, arn in var.secret_arns : program => [{
     sid       = "ReadSecret"
@@ -153,7 +172,7 @@ locals {
       },
     ])
 
-    worker = concat(local.secret["worker"], local.keys, [
+    worker = concat(local.secret["worker"], local.connection_secrets, local.keys, [
       {
         # All item operations of the ledger. No scan, and no change of the table itself.
         sid = "ReadAndWriteLedger"

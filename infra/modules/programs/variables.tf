@@ -47,6 +47,35 @@ variable "kms_key_arns" {
   }
 }
 
+variable "connection_secrets" {
+  description = "ARNs that workers may read for connections: secrets in Secrets Manager, parameters in Parameter Store, and the KMS keys that encrypt them. An ARN may end with `/*` for all below one path: `arn:aws:secretsmanager:eu-central-1:123456789012:secret:countersign/acme/*`."
+  type = object({
+    secrets_manager = optional(list(string), [])
+    parameter_store = optional(list(string), [])
+    kms_keys        = optional(list(string), [])
+  })
+  default = {}
+
+  validation {
+    condition = alltrue([for arn in var.connection_secrets.secrets_manager :
+      can(regex("^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]+:secret:[A-Za-z0-9/_+=.@-]+(/\\*|[A-Za-z0-9])$", arn))
+    ])
+    error_message = "Each entry of `secrets_manager` must be the ARN of one secret, or end with `/*` after a path."
+  }
+
+  validation {
+    condition = alltrue([for arn in var.connection_secrets.parameter_store :
+      can(regex("^arn:[a-z-]+:ssm:[a-z0-9-]+:[0-9]+:parameter/[A-Za-z0-9/_.-]+(/\\*|[A-Za-z0-9])$", arn))
+    ])
+    error_message = "Each entry of `parameter_store` must be the ARN of one parameter, or end with `/*` after a path."
+  }
+
+  validation {
+    condition     = alltrue([for arn in var.connection_secrets.kms_keys : can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]+:key/[^*]+$", arn))])
+    error_message = "Each key must be an ARN without a wildcard."
+  }
+}
+
 variable "tenants" {
   description = "Tenants whose items the webhook function may access, enforced by IAM. Empty for all tenants."
   type        = list(string)

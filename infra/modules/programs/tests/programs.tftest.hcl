@@ -277,3 +277,61 @@ run "rejects_a_renewal_of_more_than_half_the_lease" {
 
   expect_failures = [var.timers]
 }
+
+run "only_workers_read_the_secrets_of_connections" {
+  command = plan
+
+  variables {
+    connection_secrets = {
+      secrets_manager = ["arn:aws:secretsmanager:us-east-1:123456789012:secret:countersign/acme/*"]
+      parameter_store = ["arn:aws:ssm:us-east-1:123456789012:parameter/countersign/acme/token"]
+      kms_keys        = ["arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555"]
+    }
+  }
+
+  assert {
+    condition = { for statement in output.statements["worker"] : statement.sid => [statement.actions, statement.resources]
+      if length(regexall("Connection", statement.sid)) > 0 } == {
+      ReadConnectionSecrets    = [["secretsmanager:GetSecretValue"], var.connection_secrets.secrets_manager]
+      ReadConnectionParameters = [["ssm:GetParameter"], var.connection_secrets.parameter_store]
+      DecryptConnectionSecrets = [["kms:Decrypt"], var.connection_secrets.kms_keys]
+    }
+    error_message = "The role of the worker does not have exactly the permissions for the secrets of connections."
+  }
+
+  assert {
+    condition = alltrue([for program in ["webhook", "slack", "sweep", "server"] :
+      length(setintersection(flatten(output.statements[program][*].resources), flatten(values(var.connection_secrets)))) == 0
+    ])
+    error_message = "A program other than the worker has access to the secrets of connections."
+  }
+}
+
+run "no_permission_without_connection_secrets" {
+  command = plan
+
+  assert {
+    condition     = length([for statement in output.statements["worker"] : statement.sid if length(regexall("Connection", statement.sid)) > 0]) == 0
+    error_message = "The role of the worker has permissions for secrets of connections that nothing names."
+  }
+}
+
+run "rejects_all_secrets_of_an_account" {
+  command = plan
+
+  variables {
+    connection_secrets = { secrets_manager = ["arn:aws:secretsmanager:us-east-1:123456789012:secret:*"] }
+  }
+
+  expect_failures = [var.connection_secrets]
+}
+
+run "rejects_all_parameters_of_an_account" {
+  command = plan
+
+  variables {
+    connection_secrets = { parameter_store = ["arn:aws:ssm:us-east-1:123456789012:parameter/*"] }
+  }
+
+  expect_failures = [var.connection_secrets]
+}
