@@ -57,7 +57,7 @@ impl<S: Store, T: DeserializeOwned> FromRequest<Shared<S>> for SessionForm<S, T>
 fn page_of(path: &str) -> &str {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
-        ["", "runs", _, _] | ["", "workflows", _, "start"] | ["", "health", _] => {
+        ["", "runs" | "connections", _, _] | ["", "workflows", _, "start"] | ["", "health", _] => {
             path.rsplit_once('/').map_or(path, |(page, _)| page)
         }
         ["", "logout"] => "/",

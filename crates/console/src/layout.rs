@@ -27,6 +27,7 @@ pub(crate) enum MenuItem {
     Runs,
     Approvals,
     Workflows,
+    Connections,
     Health,
 }
 
@@ -51,11 +52,12 @@ impl Stream<'_> {
     }
 }
 
-const MENU: [(MenuItem, &str, &str, Role); 5] = [
+const MENU: [(MenuItem, &str, &str, Role); 6] = [
     (MenuItem::Overview, "/", "Overview", Role::Viewer),
     (MenuItem::Runs, "/runs", "Runs", Role::Viewer),
     (MenuItem::Approvals, "/approvals", "Approvals", Role::Viewer),
     (MenuItem::Workflows, "/workflows", "Workflows", Role::Viewer),
+    (MenuItem::Connections, "/connections", "Connections", Role::Viewer),
     (MenuItem::Health, "/health", "Health", Role::Operator),
 ];
 

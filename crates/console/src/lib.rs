@@ -10,6 +10,7 @@
 
 mod approvals;
 mod assets;
+mod connections;
 mod evidence;
 mod extract;
 mod form;
@@ -94,6 +95,10 @@ pub fn router<S: Store>(console: Arc<Console<S>>) -> Router {
             "/workflows/{workflow}/versions/{version}",
             get(workflows::show_version::<S>).post(workflows::dry_run_version::<S>),
         )
+        .route("/connections", get(connections::list::<S>))
+        .route("/connections/{connection}", get(connections::show::<S>))
+        .route("/connections/{connection}/test", post(connections::test::<S>))
+        .route("/connections/{connection}/remove", post(connections::remove::<S>))
         .route("/evidence/{run}", get(evidence::show::<S>))
         .route("/evidence/{run}/bundle", get(evidence::bundle::<S>))
         .route("/evidence/{run}/report", get(evidence::report::<S>))

@@ -3,7 +3,7 @@
 use api::{ApiError, request_key};
 use axum::http::StatusCode;
 use domain::{RecordName, Role, RunId};
-use engine::{EngineError, StartOutcome, StartResult};
+use engine::{EngineError, StartApplied, StartOutcome, StartResult};
 use maud::{Markup, html};
 use serde::Deserialize;
 use store::Store;
@@ -96,7 +96,8 @@ pub(super) async fn start<S: Store>(
     };
     let once = Some(form.once.as_str()).filter(|once| !once.is_empty());
     let key = request_key(&user.caller.credential, once)?;
-    let start = user.handle.start(&workflow.applied.workflow, key, TRIGGER, record, input);
+    let request = StartApplied { key, trigger_kind: TRIGGER, workspace: None, record, input };
+    let start = user.handle.start(&workflow.applied.workflow, request);
     let StartResult { run, outcome, .. } = start.await?;
     match outcome {
         StartOutcome::WaitsFor(blocker) => {

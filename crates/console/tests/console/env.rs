@@ -9,13 +9,16 @@ use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode, header};
-use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
+use connectors::{
+    HostAllowList, OperatorConnections, ProposalRequest, TenantConnections, Tool, ToolCall, ToolOutcome,
+    ToolResult,
+};
 use countersign_console::{Console, Parts, router};
 use domain::{
     Action, ApiKey, Approval, Digest, EffectClass, Failure, Reversibility, Role, RunKey, TenantId, Timestamp,
     ToolName,
 };
-use engine::{Engine, StartRun};
+use engine::{ConnectionParts, Engine, StartRun, TenantHandle};
 use serde_json::{Value, json};
 use store::{Access as _, PageQuery, SqliteStore};
 use testkit::{ExternalRecord, SetRecord};
@@ -42,7 +45,7 @@ steps:
 ";
 
 /// The pages without path parameters.
-pub(crate) const PAGES: [&str; 5] = ["/", "/runs", "/approvals", "/workflows", "/health"];
+pub(crate) const PAGES: [&str; 6] = ["/", "/runs", "/approvals", "/workflows", "/connections", "/health"];
 
 /// Fails terminally the first time and then succeeds.
 #[derive(Default)]
@@ -105,14 +108,20 @@ impl TestEnv {
     pub(crate) fn new() -> Self {
         let record =
             Arc::new(ExternalRecord { says: Mutex::new("old".to_owned()), ..ExternalRecord::default() });
-        let tools = ToolRegistry::default().with(SetRecord(record)).with(FailsFirst::default());
-        let engine = Arc::new(testkit::engine().tools(tools).signed().build());
+        let tools = connectors::standard_tools(HostAllowList::default());
+        let tools = tools.with(SetRecord(record)).with(FailsFirst::default());
+        let engine = testkit::engine().tools(tools).connections(granting("acme", "vault://kv/acme/"));
+        let engine = Arc::new(engine.signed().build());
         let public = testkit::signing_key().public();
         let sessions = Arc::new(Sessions::new([1; 32], CookieSecurity::Https));
         let cursors = CursorSecret::new([2; 32]);
         let parts = Parts { engine: Arc::clone(&engine), sessions, cursors, keys: Some(public.into()) };
         let console = Console::new(parts);
         Self { router: router(Arc::new(console)), engine }
+    }
+
+    pub(crate) fn handle(&self, tenant: &str) -> TenantHandle<SqliteStore> {
+        self.engine.tenant_handle(&tenant.parse().unwrap(), &testkit::ada())
     }
 
     /// A new API key of `person`.
@@ -207,6 +216,17 @@ impl TestEnv {
         let body = String::from_utf8(to_bytes(body, usize::MAX).await.unwrap().to_vec()).unwrap();
         Page { status: parts.status, headers: parts.headers, body }
     }
+}
+
+/// The operator of the installation lets `tenant` name these secrets.
+fn granting(tenant: &str, secrets: &str) -> ConnectionParts {
+    let grants =
+        TenantConnections { secrets: vec![secrets.parse().unwrap()], ..TenantConnections::default() };
+    let operator = OperatorConnections {
+        tenants: [(tenant.parse().unwrap(), grants)].into(),
+        ..OperatorConnections::default()
+    };
+    ConnectionParts { operator: Arc::new(operator), ..ConnectionParts::default() }
 }
 
 pub(crate) fn form(fields: &[(&str, &str)]) -> String {

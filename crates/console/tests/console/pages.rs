@@ -2,7 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use domain::{Millis, Role, RunKey, WorkerRecord, WorkerReport};
-use engine::DispatchScope;
+use engine::{ConnectionUpdate, DispatchScope};
 use serde_json::json;
 use store::WorkerRegistry as _;
 
@@ -342,4 +342,59 @@ async fn health_shows_who_stopped_dispatch_and_why() {
         all.contains("No steps start for any tenant. Stopped by root") && all.contains("a flood"),
         "{all}"
     );
+}
+
+#[tokio::test]
+async fn connection_is_tested_and_removed() {
+    let env = TestEnv::new();
+    let connection: domain::Connection = serde_json::from_value(json!({
+        "kind": "http", "base_url": "https://deploy.invalid", "environment": "staging",
+    }))
+    .unwrap();
+    let update = ConnectionUpdate { name: "deploy".parse().unwrap(), connection, seen: None };
+    env.handle("acme").set_connection(update).await.unwrap();
+    let olga = env.log_in("acme", "olga", &[Role::Operator]).await;
+    let list = env.get("/connections", &olga).await.body;
+    for expected in ["https://deploy.invalid", "staging", "every workspace", "/connections/deploy"] {
+        assert!(list.contains(expected), "{expected} is not in {list}");
+    }
+    let page = env.get("/connections/deploy", &olga).await;
+    assert!(
+        page.body.contains("Test connection") && !page.body.contains("Remove connection"),
+        "{}",
+        page.body
+    );
+    let token = page.token();
+    let form = [("token", token.as_str()), ("once", "form-1")];
+    let test = env.send("/connections/deploy/test", &olga, &form).await;
+    assert!(test.location().starts_with("/runs/"), "{:?}", test.headers);
+    assert_eq!(env.send("/connections/deploy/test", &olga, &form).await.location(), test.location());
+    let removal = env.send("/connections/deploy/remove", &olga, &form).await;
+    assert_eq!(removal.status, StatusCode::FORBIDDEN);
+    let ada = env.log_in("acme", "ada", &[Role::Admin]).await;
+    let token = env.get("/connections/deploy", &ada).await.token();
+    let removal = env.send("/connections/deploy/remove", &ada, &[("token", &token)]).await;
+    assert_eq!(removal.location(), "/connections");
+    assert_eq!(env.get("/connections/deploy", &ada).await.status, StatusCode::NOT_FOUND);
+    let bea = env.log_in("other", "bea", &[Role::Admin]).await;
+    assert!(env.get("/connections", &bea).await.body.contains("No connections"));
+}
+
+#[tokio::test]
+async fn reference_to_a_secret_is_shown_to_admins_only() {
+    let env = TestEnv::new();
+    let connection: domain::Connection = serde_json::from_value(json!({
+        "kind": "http", "base_url": "https://deploy.invalid",
+        "credential": { "type": "bearer", "token": "vault://kv/acme/deploy#token" },
+    }))
+    .unwrap();
+    let update = ConnectionUpdate { name: "deploy".parse().unwrap(), connection, seen: None };
+    env.handle("acme").set_connection(update).await.unwrap();
+    let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
+    let body = env.get("/connections/deploy", &vera).await.body;
+    assert!(body.contains("bearer") && !body.contains("vault://"), "{body}");
+    assert!(!body.contains("Test connection"), "{body}");
+    let ada = env.log_in("acme", "ada", &[Role::Admin]).await;
+    let body = env.get("/connections/deploy", &ada).await.body;
+    assert!(body.contains("bearer vault://kv/acme/deploy#token"), "{body}");
 }
