@@ -71,7 +71,15 @@ impl WorkflowError {
 
     /// The error with its line of `source` and a caret under the column.
     pub fn render(&self, source: &str) -> String {
+        if self.is_about_a_secret() {
+            return format!("{self}\n");
+        }
         format!("{self}\n{}", self.position.snippet(source))
+    }
+
+    /// Whether the source at the position must not be shown.
+    pub fn is_about_a_secret(&self) -> bool {
+        matches!(self.kind, ParseErrorKind::LiteralSecret)
     }
 }
 
@@ -113,6 +121,13 @@ pub enum ParseErrorKind {
     UnknownField { field: String, of: &'static str, expected: &'static [&'static str] },
     #[error("unknown field `{field}` in `with` of `{tool}`; {}", did_you_mean(.field, .expected.iter().copied()))]
     UnknownToolField { field: String, tool: Box<str>, expected: Box<[&'static str]> },
+    /// The message does not repeat the text.
+    #[error(
+        "this is a credential, or a reference to one; a workflow must not contain credentials, because it is stored and \
+         shown. Remove it, set a connection that has the credential (`countersign connection set`), and name it in the \
+         step: `connection: NAME`"
+    )]
+    LiteralSecret,
     /// Its action would be refused when the step runs.
     #[error(
         "`with` has {bytes} bytes; at most {WITH_BYTES_MAX} are allowed; store large values elsewhere and pass a reference"

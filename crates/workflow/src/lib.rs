@@ -15,6 +15,7 @@ mod error;
 pub mod expression;
 mod fields;
 mod governance;
+mod literal_secret;
 mod parse;
 mod position;
 mod reads;

@@ -16,10 +16,11 @@ use crate::yaml::{self, Node, YamlValue};
 /// Four for each step of the longest workflow. Compiling them all takes milliseconds.
 pub const EXPRESSIONS_MAX: usize = 256;
 
-const WORKFLOW_FIELDS: [&str; 11] = [
+const WORKFLOW_FIELDS: [&str; 12] = [
     "workflow",
     "version",
     "environment",
+    "workspace",
     "author",
     "validation",
     "approval",
@@ -70,6 +71,7 @@ fn plan(source: &str, root: &Node, tools: &ToolFields) -> Result<Plan, WorkflowE
         workflow: id(fields.require("workflow")?, "`workflow`")?,
         version: integer(fields.require("version")?, "`version`", 1..=u32::MAX)?,
         environment,
+        workspace: fields.get("workspace").map(|node| id(node, "`workspace`")).transpose()?,
         author: governance::author(&fields)?,
         validation,
         approval_timing: governance::approval_timing(&fields, environment)?,

@@ -65,6 +65,12 @@ fn workflow() -> ReferenceTable {
             required("version", "an integer from 1", "The version. Increase it with every change."),
             optional("environment", one_of(Environment::VARIANTS), code(Environment::default()), ENVIRONMENT),
             optional(
+                "workspace",
+                "a workspace id",
+                "that of each request, or `main`",
+                "The workspace of the runs. It selects the connections that they can use.",
+            ),
+            optional(
                 "author",
                 "a user",
                 "none",

@@ -13,6 +13,7 @@ use crate::builtin::{self, Builtin};
 use crate::error::{ParseErrorKind, StepLabel, WorkflowError};
 use crate::fields::{Fields, choice, flag, id, wrong_type};
 use crate::governance;
+use crate::literal_secret;
 use crate::parse::File;
 use crate::retry::retry;
 use crate::yaml::{Node, YamlValue, key_text, to_json};
@@ -104,6 +105,9 @@ impl File<'_> {
         };
         if !matches!(node.value, YamlValue::Map(_)) {
             return Err(wrong_type(node, "`with`", "a map"));
+        }
+        if let Some(secret) = literal_secret::find(node) {
+            return Err(WorkflowError::of(secret, ParseErrorKind::LiteralSecret));
         }
         let with = to_json(self.source, node)?;
         let bytes = json::canonical(&with).len();

@@ -14,6 +14,7 @@ fn main() {
         case("10k_step_workflow", ten_thousand_steps),
         case("unknown_field_in_workflow", unknown_field_in_workflow),
         case("template_injection_in_param", template_injection_in_param),
+        case("literal_bearer_in_with", literal_bearer_in_with),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
@@ -88,4 +89,24 @@ ${ trigger }"#;
     let whole = bound(json!("${ trigger }"));
     assert_eq!(whole["${ run.id }"]["text"], json!(hostile));
     assert!(!whole.to_string().contains("s3cret"));
+}
+
+/// Refused with the line and the fix. Neither the message nor the excerpt repeats the credential.
+fn literal_bearer_in_with() {
+    let step = "workflow: w\nversion: 1\nsteps:\n  - id: a\n    tool: http.request\n    with:\n      url: https://a.example/\n";
+    for with in [
+        "headers: { Authorization: 'Bearer hunter2' }",
+        "headers: { x_api_key: hunter2 }",
+        "body: { note: 'send Bearer hunter2hunter2' }",
+        "body: { list: [{ password: hunter2 }] }",
+        "body: 'https://svc:hunter2@a.example/'",
+        "body: 'env://hunter2'",
+    ] {
+        let source = format!("{step}      {with}\n");
+        let error = refused(&source);
+        assert_eq!((error.kind.clone(), error.position.line), (ParseErrorKind::LiteralSecret, 8), "{with}");
+        let rendered = error.render(&source);
+        assert!(rendered.contains("line 8") && rendered.contains("connection: NAME"), "{rendered}");
+        assert!(!rendered.contains("hunter2"), "{rendered}");
+    }
 }

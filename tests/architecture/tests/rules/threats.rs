@@ -152,11 +152,13 @@ const GOVERNANCE: [&str; 19] = [
     "policy_changed_between_request_and_claim",
 ];
 
-const CONNECTIONS: [&str; 6] = [
+const CONNECTIONS: [&str; 8] = [
     "workflow_names_other_tenants_connection",
     "dev_workflow_on_prod_connection",
+    "literal_bearer_in_with",
     "secret_echoed_in_output",
     "secret_echoed_base64",
+    "secret_split_across_chunks",
     "secret_in_error_body",
     "connection_base_url_redirects",
 ];
@@ -172,11 +174,14 @@ const EVENTS: [&str; 5] = [
     "two_workflows_one_event",
 ];
 
-const CREDENTIALS: [&str; 5] = [
+const CREDENTIALS: [&str; 8] = [
+    "oauth_token_endpoint_private_address",
     "vault_sealed",
     "vault_revoke_times_out",
     "vault_403_after_rotation",
     "vault_token_expires_mid_step",
+    "vault_lease_not_revoked_on_crash",
+    "credential_fetched_by_old_fence",
     "secret_in_core_dump",
 ];
 
