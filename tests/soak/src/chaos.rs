@@ -241,7 +241,13 @@ impl Directory {
     pub(crate) async fn put(&self, admin: &Client) -> Result<(), ClientError> {
         let revision = admin.tenant().await?.revision;
         let (people, groups) = (self.people.clone(), self.groups.clone());
-        let put = PutTenant { caps: Caps { max_writes_per_run: WRITES_MAX }, people, groups, revision };
+        let put = PutTenant {
+            caps: Caps { max_writes_per_run: WRITES_MAX, max_cost_per_run_microusd: None },
+            people,
+            groups,
+            redact: Vec::new(),
+            revision,
+        };
         admin.put_tenant(&put).await.map(drop)
     }
 }

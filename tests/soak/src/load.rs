@@ -61,7 +61,7 @@ impl<S: Deployment> Load<S> {
         let group = format!("group-{}", rng.below(GROUPS));
         let Ok(workflow) = flow.name.parse() else { return };
         let input = json!({ "n": number, "sys_id": sys_id, "issue": issue, "group": group });
-        let request = StartRun { workflow, input, record: None };
+        let request = StartRun { workflow, workspace: None, input, record: None };
         let key = format!("soak-{number}");
         let Some(started) = self.request_start(&request, &key, clients, rng).await else { return };
         self.joined.fetch_add(u64::from(started.joined), Ordering::Relaxed);

@@ -1,4 +1,6 @@
 //! A local AWS: the worker of the containers, `serve --aws`, the sweep function, and a proxy between them and AWS.
+//!
+//! The table is on DynamoDB Local if `COUNTERSIGN_DYNAMODB` names it: an emulator in Python becomes slower as its tables grow.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,7 +35,8 @@ pub(crate) struct AwsDeployment {
     env: TestEnv,
     store: AwsStore<SqsQueue, S3Blobs>,
     external_systems: ExternalSystems,
-    proxy: Arc<Proxy>,
+    /// One for each address of the local AWS.
+    proxies: Vec<Arc<Proxy>>,
     tenant: TenantId,
 }
 
@@ -46,22 +49,28 @@ impl AwsDeployment {
         let config = directory.path().join("countersign.yaml");
         std::fs::write(&config, external_systems.config()).map_err(failed)?;
         let mut test_config = TestConfig::from_environment();
-        let address = test_config.aws.trim_start_matches("http://").to_owned();
-        let proxy = Proxy::start(address).await.map_err(failed)?;
-        let shared =
-            [("AWS_ENDPOINT_URL".to_owned(), proxy.url()), ("RUST_LOG".to_owned(), "warn".to_owned())];
+        test_config.dynamodb = std::env::var("COUNTERSIGN_DYNAMODB").ok();
+        let mut shared = vec![("RUST_LOG".to_owned(), "warn".to_owned())];
+        let mut proxies = Vec::new();
+        let aws = ("AWS_ENDPOINT_URL", Some(&test_config.aws));
+        for (variable, url) in [aws, ("AWS_ENDPOINT_URL_DYNAMODB", test_config.dynamodb.as_ref())] {
+            let Some(url) = url else { continue };
+            let proxy = Proxy::start(url.trim_start_matches("http://").to_owned()).await.map_err(failed)?;
+            shared.push((variable.to_owned(), proxy.url()));
+            proxies.push(proxy);
+        }
         let worker =
             shared.iter().cloned().chain([("COUNTERSIGN_CONFIG".to_owned(), external_systems.config())]);
         test_config.extra_env = BTreeMap::from([
             ("worker".to_owned(), worker.collect()),
-            ("countersign".to_owned(), shared.to_vec()),
+            ("countersign".to_owned(), shared.clone()),
         ]);
         let programs = test_config.programs.clone();
         let env = TestEnv::open_at(test_config, "soak").await;
         let store = env.store().await;
         let tenant: TenantId = TENANT.parse().map_err(|error| format!("{error}"))?;
         add_admin(&store, &tenant).await?;
-        Ok(Self { directory, config, programs, env, store, external_systems, proxy, tenant })
+        Ok(Self { directory, config, programs, env, store, external_systems, proxies, tenant })
     }
 }
 
@@ -138,9 +147,10 @@ impl Deployment for AwsDeployment {
     }
 
     async fn inject_fault(&self, fault: StoreFault, time: Duration, _: Vec<Pid>) -> Result<(), String> {
-        self.proxy.set(if fault == StoreFault::Slow { ProxyMode::Slow } else { ProxyMode::Unavailable });
+        let mode = if fault == StoreFault::Slow { ProxyMode::Slow } else { ProxyMode::Unavailable };
+        self.proxies.iter().for_each(|proxy| proxy.set(mode));
         sleep(time).await;
-        self.proxy.set(ProxyMode::Open);
+        self.proxies.iter().for_each(|proxy| proxy.set(ProxyMode::Open));
         Ok(())
     }
 
