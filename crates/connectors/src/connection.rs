@@ -8,12 +8,14 @@ use domain::connection::{ConnectionOptions, CredentialSpec, SecretGrant};
 use domain::{
     Action, Connection, ConnectionKind, ConnectionName, EffectClass, Failure, SecretRef, TenantId, ToolName,
 };
-use secrecy::SecretString;
+use http_client::InvalidPem;
+use rustls::ClientConfig;
 use serde_json::Value;
+use url::Url;
 
 use crate::api::{BaseUrl, Credential, InvalidBaseUrl};
 use crate::http::guard::{HostAllowList, HostRule};
-use crate::tool::{self, ProposalRequest, Tool, ToolCall, ToolOutcome};
+use crate::tool::{self, ConnectionUse, ProposalRequest, Tool, ToolCall, ToolOutcome};
 
 /// The failure code of a step without a usable connection.
 pub const NOT_CONNECTED: &str = "NOT_CONNECTED";
@@ -25,6 +27,9 @@ pub struct ToolConnection {
     pub kind: ConnectionKind,
     pub base: BaseUrl,
     pub credential: Credential,
+    /// The certificates in PEM that are trusted in place of those of the operating system.
+    pub ca: Option<String>,
+    pub tls: ClientConfig,
     /// The hosts of the connection that may have internal addresses.
     pub allow: HostAllowList,
     pub options: ConnectionOptions,
@@ -32,12 +37,15 @@ pub struct ToolConnection {
 
 impl ToolConnection {
     /// A connection without a credential, and without hosts that may have internal addresses.
-    pub fn new(name: &ConnectionName, connection: &Connection) -> Result<Self, InvalidBaseUrl> {
+    pub fn new(name: &ConnectionName, connection: &Connection) -> Result<Self, UnusableConnection> {
+        let ca = connection.options.ca.clone();
         Ok(Self {
             name: name.clone(),
             kind: connection.kind,
             base: connection.base_url.parse()?,
             credential: Credential::Anonymous,
+            tls: http_client::config_with(ca.as_deref(), None).map_err(UnusableConnection::Ca)?,
+            ca,
             allow: HostAllowList::default(),
             options: connection.options.clone(),
         })
@@ -45,9 +53,19 @@ impl ToolConnection {
 
     /// Allows the host of the base URL to have an internal address. Only operators may decide that.
     #[must_use]
-    pub fn trust_base(self) -> Self {
-        let allow = HostAllowList { hosts: HostRule::from_url(self.base.url()).into_iter().collect() };
-        Self { allow, ..self }
+    pub fn trust_base(mut self) -> Self {
+        self.allow.hosts.extend(HostRule::from_url(self.base.url()));
+        self
+    }
+
+    /// Allows also the host of the token endpoint of `spec` to have an internal address. Only operators may decide that.
+    #[must_use]
+    pub fn trust_token_url(mut self, spec: Option<&CredentialSpec>) -> Self {
+        if let Some(CredentialSpec::OAuth2 { token_url, .. }) = spec {
+            let url = Url::parse(token_url).ok();
+            self.allow.hosts.extend(url.as_ref().and_then(HostRule::from_url));
+        }
+        self
     }
 
     #[must_use]
@@ -56,15 +74,13 @@ impl ToolConnection {
     }
 }
 
-impl Credential {
-    /// The credential that `spec` describes, with its secret.
-    pub fn of(spec: &CredentialSpec, secret: SecretString) -> Self {
-        match spec {
-            CredentialSpec::Basic { user, .. } => Self::Basic { user: user.clone(), password: secret },
-            CredentialSpec::Bearer { .. } => Self::Bearer(secret),
-            CredentialSpec::Header { name, .. } => Self::Header { name: name.clone(), value: secret },
-        }
-    }
+/// Why a connection cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnusableConnection {
+    #[error(transparent)]
+    BaseUrl(#[from] InvalidBaseUrl),
+    #[error("`ca`: {0}")]
+    Ca(InvalidPem),
 }
 
 /// The connections that the operator of a process has configured, and what each tenant's admins may name.
@@ -138,8 +154,8 @@ impl Tool for Unconnected {
         Some(self.class)
     }
 
-    fn connection_kind(&self) -> Option<ConnectionKind> {
-        Some(self.kind)
+    fn connection_use(&self) -> ConnectionUse {
+        ConnectionUse::Required(self.kind)
     }
 
     fn connect(&self, connection: &ToolConnection) -> Option<Arc<dyn Tool>> {

@@ -56,6 +56,14 @@ const LABELS: ToolField = field("labels", "a list of 1 to 20 strings", Required,
 /// All built-in tools, sorted by name.
 pub const PAGES: &[ToolPage] = &[
     ToolPage {
+        tool: "connection.test",
+        description: "Tests the connection that the step names: address, credential and, where the API allows it, \
+                      authentication. Effect class: read-only.",
+        output: "`host`, `status`, `authentication` (`accepted`, `not refused`, `not tested`, `none`)",
+        example: "{}",
+        fields: &[],
+    },
+    ToolPage {
         tool: "github.comment",
         description: "Posts a comment on an issue or a pull request. Effect class: opaque; after a lost reply, the tool \
                       searches for a hidden marker in the comment. Undone by `github.delete_comment`.",

@@ -129,6 +129,19 @@ pub enum LookUpResult {
     Unclear(Failure),
 }
 
+/// Which connection a tool works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionUse {
+    /// None.
+    Unused,
+    /// One of this kind, if the step names it.
+    Optional(ConnectionKind),
+    /// One of this kind: the one that the step names, or the only one.
+    Required(ConnectionKind),
+    /// The one that the step names, of any kind.
+    AnyKind,
+}
+
 /// An operation that a workflow step can call.
 ///
 /// # When the engine calls each method
@@ -178,14 +191,9 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// The kind of connection that the tool needs; `None` if it needs none.
-    fn connection_kind(&self) -> Option<ConnectionKind> {
-        None
-    }
-
-    /// Whether a step may call the tool without a connection.
-    fn works_unconnected(&self) -> bool {
-        self.connection_kind().is_none()
+    /// The connection that the tool needs.
+    fn connection_use(&self) -> ConnectionUse {
+        ConnectionUse::Unused
     }
 
     /// The tool on this connection, for one step; `None` if the tool needs no connection, or one of another kind. The

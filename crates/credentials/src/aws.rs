@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::connection::SecretStore;
-use domain::{SecretRef, TenantId};
+use domain::{SecretRef, TenantId, Timestamp};
+use http_client::sigv4::{AwsKeys, SigningScope, UnsignedRequest, sign};
 use reqwest::{Client, StatusCode};
-use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
 use crate::exchange::{Problem, Reply, SecretText, exchange, select};
-use crate::sigv4::{Scope, sign};
 use crate::{FetchedSecret, Now, SecretError, SecretSource};
 
 /// The section `aws_secrets` of the configuration.
@@ -26,14 +25,6 @@ pub struct AwsSecretsConfig {
     /// The address of both services, for a VPC endpoint or a local AWS; the public ones of the region, if absent.
     #[serde(default)]
     pub endpoint: Option<Url>,
-}
-
-/// AWS credentials of this process.
-#[derive(Debug, Clone)]
-pub struct AwsKeys {
-    pub access_key_id: String,
-    pub secret_access_key: SecretString,
-    pub session_token: Option<SecretString>,
 }
 
 /// Finds the AWS credentials of this process: from its task, instance or environment. An implementation caches them until
@@ -116,8 +107,10 @@ impl AwsSecrets {
         let url = self.config.endpoint.clone().map_or_else(|| service.url(&self.config.region), Ok)?;
         let body = body.to_string();
         let headers = [("content-type", "application/x-amz-json-1.1"), ("x-amz-target", service.target())];
-        let scope = Scope { region: &self.config.region, service: service.name(), at: (self.now)() };
-        let signed = sign(&scope, &keys, &host(&url), &headers, body.as_bytes());
+        let time = signing_time((self.now)());
+        let scope = SigningScope { region: &self.config.region, service: service.name(), time: &time };
+        let request = UnsignedRequest { method: "POST", url: &url, headers: &headers, body: body.as_bytes() };
+        let signed = sign(scope, &keys, request);
         let mut request = self.client.post(url).body(body);
         for (name, value) in signed {
             request = request.header(name, value);
@@ -201,10 +194,9 @@ impl Service {
     }
 }
 
-/// As in the header `host`: without the default port.
-pub(crate) fn host(url: &Url) -> String {
-    let name = url.host_str().unwrap_or_default();
-    url.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"))
+/// `20150830T123600Z`.
+pub(crate) fn signing_time(at: Timestamp) -> String {
+    at.to_string().replace(['-', ':'], "")
 }
 
 /// `NAME:STAGE`. The name of a secret contains no colon, and an ARN contains six.
@@ -333,7 +325,7 @@ mod tests {
         let new = |region: &str, endpoint: Option<&str>| {
             let endpoint = endpoint.map(|url| url.parse().unwrap());
             let config = AwsSecretsConfig { region: region.to_owned(), endpoint };
-            AwsSecrets::new(config, Arc::new(NoAwsKeys), Arc::new(|| domain::Timestamp(0))).err()
+            AwsSecrets::new(config, Arc::new(NoAwsKeys), Arc::new(|| Timestamp(0))).err()
         };
         assert_eq!(new("eu-central-1", Some("http://127.0.0.1:1")), None);
         assert!(new("eu-central-1", Some("http://aws.example")).unwrap().contains("aws_secrets.endpoint"));

@@ -9,7 +9,6 @@ mod exchange;
 mod local;
 mod memory;
 mod redact;
-mod sigv4;
 mod sources;
 mod vault;
 
@@ -20,10 +19,11 @@ use domain::{Millis, SecretRef, TenantId, Timestamp};
 
 #[cfg(feature = "aws")]
 pub use aws::SdkKeys;
-pub use aws::{AwsKeySource, AwsKeys, AwsSecrets, AwsSecretsConfig, NoAwsKeys};
+pub use aws::{AwsKeySource, AwsSecrets, AwsSecretsConfig, NoAwsKeys};
+pub use http_client::sigv4::AwsKeys;
 pub use local::{LocalSecrets, LookUp};
 pub use memory::{LockedSecret, exclude_from_core_dumps};
-pub use redact::{REDACTED, Redactor};
+pub use redact::{InvalidRedaction, REDACTED, RedactionPatterns, Redactor};
 pub use sources::Sources;
 pub use vault::{
     VaultAuth, VaultConfig, VaultContext, VaultEngine, VaultSetupError, VaultSource, VaultTenant,

@@ -3,8 +3,11 @@
 //! A system may repeat a credential in a reply, an error or a header. The redactor of a step knows the secrets that were
 //! fetched for it, and replaces them as they are, percent-encoded, and in base64, also within a longer encoded text.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE};
+use regex::{NoExpand, Regex, RegexBuilder};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 
@@ -19,11 +22,55 @@ const PATTERN_BYTES_MIN: usize = 6;
 /// Replaces a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Replaces the secrets of one step. `Debug` output contains none of them.
+/// The maximum number of regular expressions of a tenant.
+const REDACTIONS_MAX: usize = 20;
+
+/// The maximum length of a regular expression.
+const REDACTION_BYTES_MAX: usize = 200;
+
+/// The maximum memory of a compiled expression.
+const COMPILED_BYTES_MAX: usize = 64 * 1024;
+
+/// Why a tenant's regular expressions cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRedaction {
+    #[error("`redact` has more than {REDACTIONS_MAX} expressions")]
+    TooMany,
+    #[error(
+        "the expression {index} of `redact` is not a regular expression of at most {REDACTION_BYTES_MAX} bytes, or matches \
+         the empty text"
+    )]
+    Expression {
+        /// Counted from 1.
+        index: usize,
+    },
+}
+
+/// The regular expressions of a tenant for what is replaced. Matching takes time linear in the text.
+#[derive(Debug, Clone, Default)]
+pub struct RedactionPatterns(Arc<[Regex]>);
+
+impl RedactionPatterns {
+    pub fn new(expressions: &[String]) -> Result<Self, InvalidRedaction> {
+        if expressions.len() > REDACTIONS_MAX {
+            return Err(InvalidRedaction::TooMany);
+        }
+        let compiled = expressions.iter().enumerate().map(|(at, expression)| {
+            let invalid = InvalidRedaction::Expression { index: at + 1 };
+            let builder = RegexBuilder::new(expression).size_limit(COMPILED_BYTES_MAX).build();
+            let compiled = builder.ok().filter(|_| expression.len() <= REDACTION_BYTES_MAX);
+            compiled.filter(|regex| !regex.is_match("")).ok_or(invalid)
+        });
+        Ok(Self(compiled.collect::<Result<Vec<_>, _>>()?.into()))
+    }
+}
+
+/// Replaces the secrets of one step, and what its tenant's expressions match. `Debug` output contains no secret.
 #[derive(Default)]
 pub struct Redactor {
     /// The secrets in each encoding, the longest first.
     patterns: Vec<String>,
+    expressions: RedactionPatterns,
 }
 
 impl std::fmt::Debug for Redactor {
@@ -38,9 +85,26 @@ impl Redactor {
         let long = secrets.filter(|secret| secret.len() >= SECRET_BYTES_MIN);
         let mut patterns: Vec<String> = long.flat_map(encodings).collect();
         patterns.retain(|pattern| pattern.len() >= PATTERN_BYTES_MIN);
-        patterns.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        patterns.dedup();
-        Self { patterns }
+        Self { patterns, expressions: RedactionPatterns::default() }.sort()
+    }
+
+    /// Replaces also what these expressions match.
+    #[must_use]
+    pub fn with_expressions(self, expressions: RedactionPatterns) -> Self {
+        Self { expressions, ..self }
+    }
+
+    /// Replaces also the secrets that `other` replaces.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.patterns.extend(other.patterns);
+        self.sort()
+    }
+
+    fn sort(mut self) -> Self {
+        self.patterns.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        self.patterns.dedup();
+        self
     }
 
     /// The text without secrets, and the number of replacements.
@@ -53,12 +117,19 @@ impl Redactor {
                 count = count.saturating_add(u32::try_from(found).unwrap_or(u32::MAX));
             }
         }
+        for expression in &*self.expressions.0 {
+            let found = expression.find_iter(&clean).count();
+            if found > 0 {
+                clean = expression.replace_all(&clean, NoExpand(REDACTED)).into_owned();
+                count = count.saturating_add(u32::try_from(found).unwrap_or(u32::MAX));
+            }
+        }
         (clean, count)
     }
 
     /// The value without secrets in its texts and names, and the number of replacements.
     pub fn value(&self, value: Value) -> (Value, u32) {
-        if self.patterns.is_empty() {
+        if self.patterns.is_empty() && self.expressions.0.is_empty() {
             return (value, 0);
         }
         match value {
@@ -153,6 +224,25 @@ mod tests {
     #[test]
     fn short_secret_is_not_replaced() {
         assert_eq!(redactor("a").text("a banana"), ("a banana".to_owned(), 0));
+    }
+
+    #[test]
+    fn expressions_of_the_tenant_are_replaced() {
+        let expressions =
+            RedactionPatterns::new(&["PIN-[0-9]{6}".to_owned(), "(?i)iban [a-z0-9]+".to_owned()]);
+        let redactor = redactor("hunter2!").with_expressions(expressions.unwrap());
+        let (clean, count) = redactor.value(json!({ "PIN-123456": "IBAN DE00 and hunter2!, PIN-12345" }));
+        assert_eq!(clean, json!({ "[redacted]": "[redacted] and [redacted], PIN-12345" }));
+        assert_eq!(count, 3);
+    }
+
+    #[test]
+    fn unusable_expression_is_refused() {
+        for bad in ["(", "a*", "", &"x".repeat(201), "[a-z]{1000}{1000}"] {
+            let refused = RedactionPatterns::new(&["ok".to_owned(), (*bad).to_owned()]);
+            assert_eq!(refused.unwrap_err(), InvalidRedaction::Expression { index: 2 }, "{bad}");
+        }
+        assert_eq!(RedactionPatterns::new(&vec!["x".to_owned(); 21]).unwrap_err(), InvalidRedaction::TooMany);
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub enum StubEnding {
     Reset,
     /// The connection stays open, and nothing is sent.
     Stall,
+    /// This text is sent after a pause, and the connection closes.
+    After(Duration, String),
     /// This text is sent again and again, at this interval.
     Repeat(String, Duration),
 }
@@ -94,6 +96,10 @@ impl StubReply {
             StubEnding::Close => {}
             StubEnding::Reset => stream.set_zero_linger().unwrap(),
             StubEnding::Stall => std::future::pending().await,
+            StubEnding::After(pause, text) => {
+                tokio::time::sleep(pause).await;
+                let _ = stream.write_all(text.as_bytes()).await;
+            }
             StubEnding::Repeat(text, interval) => {
                 while stream.write_all(text.as_bytes()).await.is_ok() {
                     if !interval.is_zero() {

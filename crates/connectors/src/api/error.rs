@@ -6,12 +6,11 @@
 use domain::command::EffectOutcome::{self, DidNotHappen, MayHaveHappened};
 use domain::{Charge, Failure, Millis};
 
-use crate::http::outcome::{NO_REPLY, STATUS, UNREACHABLE};
+use crate::http::outcome::{NO_REPLY, NOT_AUTHORIZED, STATUS, UNREACHABLE};
 use crate::http::reply::Reply;
 use crate::http::retry_after::retry_after;
 use crate::tool::{Observed, ToolOutcome};
 
-const NOT_AUTHORISED: &str = "NOT_AUTHORISED";
 /// The object does not exist, or the credential cannot see it.
 const NOT_FOUND: &str = "NOT_FOUND";
 /// The object changed since the action was proposed.
@@ -49,10 +48,10 @@ impl ApiError {
             retry_after: retry_after(reply),
         };
         match reply.status.as_u16() {
-            401 => Self::Terminal(failure(NOT_AUTHORISED, "; the credential is missing or wrong")),
+            401 => Self::Terminal(failure(NOT_AUTHORIZED, "; the credential is missing or wrong")),
             // GitHub also uses 403 for its rate limits.
             403 if is_rate_limit(reply) => retryable(failure(RATE_LIMITED, ""), DidNotHappen),
-            403 => Self::Terminal(failure(NOT_AUTHORISED, "; the credential lacks permission")),
+            403 => Self::Terminal(failure(NOT_AUTHORIZED, "; the credential lacks permission")),
             404 | 410 => Self::Terminal(failure(NOT_FOUND, "")),
             409 | 412 => {
                 Self::Terminal(failure(CONFLICT, "; the object changed since the action was proposed"))
@@ -144,8 +143,8 @@ mod tests {
     #[test]
     fn status_decides_retry_and_certainty() {
         for (status, header, kind, code) in [
-            (401, None, "terminal", "NOT_AUTHORISED"),
-            (403, None, "terminal", "NOT_AUTHORISED"),
+            (401, None, "terminal", "NOT_AUTHORIZED"),
+            (403, None, "terminal", "NOT_AUTHORIZED"),
             (403, Some("x-ratelimit-remaining"), "did not happen", "RATE_LIMITED"),
             (403, Some("retry-after"), "did not happen", "RATE_LIMITED"),
             (404, None, "terminal", "NOT_FOUND"),

@@ -10,12 +10,12 @@ mod error;
 use std::time::Duration;
 
 use domain::{Failure, json};
+use http_client::sigv4::UnsignedRequest;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder};
 use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
-use url::Url;
 
 pub use base_url::{BaseUrl, InvalidBaseUrl};
 pub use credential::Credential;
@@ -43,9 +43,9 @@ pub(crate) struct Api {
 impl Api {
     /// `timeout` bounds every request.
     pub(crate) fn new(connection: &ToolConnection, timeout: Duration) -> Self {
-        let ToolConnection { base, credential, allow, .. } = connection.clone();
+        let ToolConnection { base, credential, allow, tls, .. } = connection.clone();
         let guard = AddressGuard::new(allow, SystemResolver);
-        Self { base, credential, headers: &[], timeout, guard, tls: http_client::config() }
+        Self { base, credential, headers: &[], timeout, guard, tls }
     }
 
     /// Adds headers to every request.
@@ -69,7 +69,14 @@ impl Api {
         let url = self.base.join(&request.path, &request.query);
         let endpoint: String =
             format!("{}{}", self.host(), url.path()).chars().take(ENDPOINT_CHARS_MAX).collect();
-        let authorization = self.credential.header().map_err(ApiError::Terminal)?;
+        let body = request.body.as_ref().map(Value::to_string);
+        let unsigned = UnsignedRequest {
+            method: request.method.as_str(),
+            url: &url,
+            headers: &[],
+            body: body.as_deref().unwrap_or_default().as_bytes(),
+        };
+        let authorization = self.credential.headers(unsigned).map_err(ApiError::Terminal)?;
         let deadline = until.min(Instant::now() + self.timeout);
         let addresses = match timeout_at(deadline, self.guard.admit(&url)).await {
             Ok(Ok(addresses)) if Instant::now() < deadline => addresses,
@@ -79,26 +86,25 @@ impl Api {
         let is_write = request.is_write;
         let secrets = self.credential.secrets();
         let route = Route { addresses, tls: &self.tls, deadline, secrets: &secrets };
-        let build = |client: &Client| self.build(client, url, request, authorization);
+        let build = |client: &Client| self.build(client.request(request.method, url), body, authorization);
         to_response(exchange::exchange(route, build).await, is_write, &endpoint)
     }
 
     fn build(
         &self,
-        client: &Client,
-        url: Url,
-        request: ApiRequest,
-        authorization: Option<(HeaderName, HeaderValue)>,
+        mut builder: RequestBuilder,
+        body: Option<String>,
+        authorization: Vec<(HeaderName, HeaderValue)>,
     ) -> RequestBuilder {
-        let mut builder = client.request(request.method, url).header(ACCEPT, "application/json");
+        builder = builder.header(ACCEPT, "application/json");
         for (name, value) in self.headers {
             builder = builder.header(HeaderName::from_static(name), *value);
         }
-        if let Some((name, value)) = authorization {
+        for (name, value) in authorization {
             builder = builder.header(name, value);
         }
-        match request.body {
-            Some(body) => builder.header(CONTENT_TYPE, "application/json").body(body.to_string()),
+        match body {
+            Some(body) => builder.header(CONTENT_TYPE, "application/json").body(body),
             None => builder,
         }
     }
@@ -137,6 +143,11 @@ impl ApiRequest {
         Self::new(Method::GET, path, None)
     }
 
+    pub(crate) fn head(path: &[&str]) -> Self {
+        let request = Self::new(Method::HEAD, path, None);
+        Self { is_write: false, ..request }
+    }
+
     pub(crate) fn post(path: &[&str], body: Value) -> Self {
         Self::new(Method::POST, path, Some(body))
     }
@@ -147,6 +158,10 @@ impl ApiRequest {
 
     pub(crate) fn delete(path: &[&str]) -> Self {
         Self::new(Method::DELETE, path, None)
+    }
+
+    pub(crate) fn is_head(&self) -> bool {
+        self.method == Method::HEAD
     }
 
     /// Marks a request as read-only although its method is not GET.

@@ -15,17 +15,29 @@ const REDACTED: &str = "[redacted]";
 const SECRET_NAMES: &[&str] =
     &["apikey", "api_key", "authorization", "cookie", "credential", "passwd", "password", "secret", "token"];
 
-/// The start of `body` in one line, without `secrets`.
-pub(crate) fn excerpt(body: &[u8], secrets: &[String]) -> String {
-    let start = &body[..body.len().min(EXCERPT_BYTES_MAX)];
+/// An encoded secret is at most this many times as long as the secret: percent-encoding writes three bytes for one.
+const ENCODING_FACTOR: usize = 3;
+
+/// As much of a body as was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BodyStart {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether this is the whole body. A body can end early, or in the middle of a secret after a pause.
+    pub(crate) is_whole: bool,
+}
+
+/// The start of a body in one line, without `secrets`.
+pub(crate) fn excerpt(body: &BodyStart, secrets: &[String]) -> String {
+    let start = &body.bytes[..body.bytes.len().min(EXCERPT_BYTES_MAX)];
+    let is_whole = body.is_whole && start.len() == body.bytes.len();
     let mut text = String::from_utf8_lossy(start).into_owned();
     let secrets = || secrets.iter().filter(|secret| secret.chars().count() >= SECRET_CHARS_MIN);
     for secret in secrets() {
         text = text.replace(secret.as_str(), REDACTED);
     }
     // The end may be the first part of a secret that was cut.
-    let cut_off = secrets().map(String::len).max().filter(|_| body.len() >= EXCERPT_BYTES_MAX);
-    let mut end = text.len().saturating_sub(cut_off.unwrap_or(0));
+    let longest = secrets().map(String::len).max().filter(|_| !is_whole).unwrap_or(0);
+    let mut end = text.len().saturating_sub(longest * ENCODING_FACTOR);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -98,21 +110,45 @@ mod tests {
 
     use super::*;
 
+    fn whole(body: impl AsRef<[u8]>) -> BodyStart {
+        BodyStart { bytes: body.as_ref().to_vec(), is_whole: true }
+    }
+
     #[test]
     fn excerpt_keeps_the_error() {
         let body = br#"{"error": {"message": "sku 17 is unknown", "code": 4711}}"#;
-        assert_eq!(excerpt(body, &[]), r#"{"error": {"message": "sku 17 is unknown", "code": 4711}}"#);
-        assert_eq!(excerpt(b"<h1>Bad\r\n  token</h1>", &[]), "<h1>Bad token</h1>");
+        assert_eq!(
+            excerpt(&whole(body), &[]),
+            r#"{"error": {"message": "sku 17 is unknown", "code": 4711}}"#
+        );
+        assert_eq!(excerpt(&whole("<h1>Bad\r\n  token</h1>"), &[]), "<h1>Bad token</h1>");
     }
 
     #[test]
     fn secret_that_is_cut_off_is_not_shown() {
         let secret = "hunter2hunter2".to_owned();
         for before in EXCERPT_BYTES_MAX - 16..EXCERPT_BYTES_MAX {
-            let shown =
-                excerpt(format!("{}{secret}", "x".repeat(before)).as_bytes(), std::slice::from_ref(&secret));
+            let body = whole(format!("{}{secret}", "x".repeat(before)));
+            let shown = excerpt(&body, std::slice::from_ref(&secret));
             assert!(!shown.contains("hunt"), "{shown}");
         }
+    }
+
+    #[test]
+    fn body_that_ends_early_shows_no_part_of_a_secret() {
+        let secrets = ["hunter2 hunter2".to_owned()];
+        for text in ["refused: hunter2 hunter", "refused: hunter2%20hunter"] {
+            for end in 0..text.len() {
+                let body = BodyStart { bytes: text.as_bytes()[..end].to_vec(), is_whole: false };
+                let shown = excerpt(&body, &secrets);
+                assert!(!shown.contains("hu"), "{end}: {shown}");
+            }
+        }
+        let body = BodyStart {
+            bytes: b"The record does not exist; see the documentation of the API".to_vec(),
+            is_whole: false,
+        };
+        assert_eq!(excerpt(&body, &secrets), "The record doe");
     }
 
     #[test]
@@ -127,7 +163,7 @@ mod tests {
             r#"{"token": "a"} {"token": "hunter2"#,
             "Set-Cookie: session=hunter2; path=/",
         ] {
-            let shown = excerpt(body.as_bytes(), &[]);
+            let shown = excerpt(&whole(body), &[]);
             assert!(!shown.contains("hunter2"), "{shown}");
             assert!(shown.contains(REDACTED), "{shown}");
         }
@@ -138,7 +174,7 @@ mod tests {
         fn excerpt_has_no_secret_and_no_control_character(
             before in any::<String>(), after in any::<String>(), secret in "[a-zA-Z0-9]{12}",
         ) {
-            let shown = excerpt(format!("{before}{secret}{after}").as_bytes(), std::slice::from_ref(&secret));
+            let shown = excerpt(&whole(format!("{before}{secret}{after}")), std::slice::from_ref(&secret));
             prop_assert!(!shown.contains(&secret));
             prop_assert!(!shown.chars().any(|c| c.is_control() || is_invisible(c)));
         }
@@ -146,7 +182,7 @@ mod tests {
         #[test]
         fn any_body_has_an_excerpt(body in prop::collection::vec(any::<u8>(), 0..4096)) {
             // A character is escaped with at most ten.
-            prop_assert!(excerpt(&body, &[]).len() <= EXCERPT_BYTES_MAX * 10);
+            prop_assert!(excerpt(&whole(&body), &[]).len() <= EXCERPT_BYTES_MAX * 10);
         }
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::trace::add_trace_header;
 
-use super::excerpt::{EXCERPT_BYTES_MAX, excerpt};
+use super::excerpt::{BodyStart, EXCERPT_BYTES_MAX, excerpt};
 use super::reply::{Body, Reply};
 
 /// Store larger replies in a file store and pass a reference.
@@ -102,15 +102,16 @@ async fn read_reply(response: Response, deadline: Instant, secrets: &[String]) -
 }
 
 /// The start of the body, as far as it arrives in time.
-async fn read_start(mut response: Response, until: Instant) -> Vec<u8> {
+async fn read_start(mut response: Response, until: Instant) -> BodyStart {
     let mut bytes = Vec::new();
     while bytes.len() < EXCERPT_BYTES_MAX {
         match timeout_at(until, response.chunk()).await {
             Ok(Ok(Some(chunk))) => bytes.extend_from_slice(&chunk),
-            Ok(Ok(None) | Err(_)) | Err(_) => break,
+            Ok(Ok(None)) => return BodyStart { bytes, is_whole: true },
+            Ok(Err(_)) | Err(_) => break,
         }
     }
-    bytes
+    BodyStart { bytes, is_whole: false }
 }
 
 async fn read_body(mut response: Response, deadline: Instant) -> Body {

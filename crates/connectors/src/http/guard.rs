@@ -47,33 +47,49 @@ impl HostAllowList {
     }
 }
 
-/// A host that may have internal addresses: `svc.internal`, `localhost:8080`, `10.0.0.5`, `[fd12::1]:443`.
+/// A host that may have internal addresses: `svc.internal`, `localhost:8080`, `10.0.0.5`, `[fd12::1]:443`. `*.acme.internal`
+/// stands for every name below `acme.internal`.
 ///
 /// The rule matches the host as written in the URL. A rule for a name does not allow a URL with the address of that
 /// name, and vice versa.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRule {
-    host: Host,
+    host: HostPattern,
     port: Option<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum HostPattern {
+    Host(Host),
+    /// Every name below this one.
+    Below(String),
 }
 
 impl HostRule {
     pub(crate) fn from_url(url: &Url) -> Option<Self> {
-        Some(Self { host: url.host()?.to_owned(), port: Some(url.port_or_known_default()?) })
+        let host = HostPattern::Host(url.host()?.to_owned());
+        Some(Self { host, port: Some(url.port_or_known_default()?) })
     }
 
     fn matches(&self, url: &Url) -> bool {
-        let host = url.host().is_some_and(|host| host.to_owned() == self.host);
+        let host = match (&self.host, url.host()) {
+            (HostPattern::Host(own), Some(host)) => host.to_owned() == *own,
+            (HostPattern::Below(own), Some(Host::Domain(name))) => {
+                name.strip_suffix(own.as_str()).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
+            }
+            (HostPattern::Below(_), Some(_)) | (_, None) => false,
+        };
         host && self.port.is_none_or(|port| url.port_or_known_default() == Some(port))
     }
 }
 
 impl fmt::Display for HostRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.port {
-            Some(port) => write!(f, "{}:{port}", self.host),
-            None => self.host.fmt(f),
+        match &self.host {
+            HostPattern::Host(host) => write!(f, "{host}")?,
+            HostPattern::Below(name) => write!(f, "*.{name}")?,
         }
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
 }
 
@@ -85,7 +101,7 @@ pub enum InvalidHostRule {
         #[source]
         source: url::ParseError,
     },
-    #[error("{text:?} is a pattern; write the full name of each host")]
+    #[error("{text:?} is not a pattern; write `*.` and a name with a dot, such as `*.acme.internal`")]
     Pattern { text: String },
     #[error("{text:?} has an invalid port; write a number from 1 to 65535")]
     Port { text: String },
@@ -95,16 +111,23 @@ impl FromStr for HostRule {
     type Err = InvalidHostRule;
 
     fn from_str(text: &str) -> Result<Self, InvalidHostRule> {
-        if text.contains('*') {
-            return Err(InvalidHostRule::Pattern { text: text.to_owned() });
-        }
         let (host, port) = match text.rsplit_once(':') {
             // In a bare `[fd12::1]` the last colon belongs to the address.
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             Some(_) | None => (text, None),
         };
-        let host =
-            Host::parse(host).map_err(|source| InvalidHostRule::Host { text: text.to_owned(), source })?;
+        let pattern = || InvalidHostRule::Pattern { text: text.to_owned() };
+        let parse = |host| {
+            Host::parse(host).map_err(|source| InvalidHostRule::Host { text: text.to_owned(), source })
+        };
+        let host = match host.strip_prefix("*.") {
+            Some(below) => match parse(below).map_err(|_| pattern())? {
+                Host::Domain(name) if name.contains('.') && !name.contains('*') => HostPattern::Below(name),
+                Host::Domain(_) | Host::Ipv4(_) | Host::Ipv6(_) => return Err(pattern()),
+            },
+            None if host.contains('*') => return Err(pattern()),
+            None => HostPattern::Host(parse(host)?),
+        };
         match port.map(str::parse).transpose() {
             Ok(port) if port != Some(0) => Ok(Self { host, port }),
             Ok(_) | Err(_) => Err(InvalidHostRule::Port { text: text.to_owned() }),
@@ -375,13 +398,42 @@ mod tests {
 
     #[test]
     fn host_rule_round_trips() {
-        for text in ["svc.internal", "localhost:80", "10.0.0.5:8080", "[fd12::1]", "[fd12::1]:443"] {
+        for text in [
+            "svc.internal",
+            "localhost:80",
+            "10.0.0.5:8080",
+            "[fd12::1]",
+            "[fd12::1]:443",
+            "*.acme.internal",
+            "*.acme.internal:8443",
+        ] {
             assert_eq!(text.parse::<HostRule>().unwrap().to_string(), text);
         }
-        for text in
-            ["", "http://a", "a/b", "a:b", "a:0", "a:65536", "fd12::1", "user@host", "*", "*.internal"]
-        {
+        for text in ["", "http://a", "a/b", "a:b", "a:0", "a:65536", "fd12::1", "user@host"] {
             assert!(text.parse::<HostRule>().is_err(), "{text:?}");
         }
+        for text in ["*", "*.", "*.internal", "*.0.0.10", "*.*.internal", "a.*.internal", "*acme.internal"] {
+            assert!(matches!(text.parse::<HostRule>(), Err(InvalidHostRule::Pattern { .. })), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn host_pattern_matches_names_below_it() {
+        let matches =
+            |rule: &str, url: &str| rule.parse::<HostRule>().unwrap().matches(&url.parse::<Url>().unwrap());
+        for url in ["https://a.acme.internal", "https://b.a.ACME.internal:8443/path"] {
+            assert!(matches("*.acme.internal", url), "{url}");
+        }
+        for url in [
+            "https://acme.internal",
+            "https://evilacme.internal",
+            "https://.acme.internal",
+            "https://a.acme.internal.evil.example",
+            "https://10.0.0.5",
+        ] {
+            assert!(!matches("*.acme.internal", url), "{url}");
+        }
+        assert!(matches("*.acme.internal:8443", "https://a.acme.internal:8443"));
+        assert!(!matches("*.acme.internal:8443", "https://a.acme.internal"));
     }
 }

@@ -52,7 +52,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{Action, ConnectionKind, EffectClass, Failure, IdempotencyKey, ToolName};
+use http_client::sigv4::UnsignedRequest;
 use reqwest::Client;
+use reqwest::header::{HeaderName, HeaderValue};
 use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -60,7 +62,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::api::{BaseUrl, Credential};
 use crate::connection::ToolConnection;
 use crate::fields::{Fields, invalid};
-use crate::tool::{self, ProposalRequest, Tool, ToolCall, ToolOutcome};
+use crate::tool::{self, ConnectionUse, ProposalRequest, Tool, ToolCall, ToolOutcome};
 
 use effect::DeclaredEffect;
 use exchange::Route;
@@ -105,12 +107,23 @@ impl HttpRequest {
         Ok(request)
     }
 
+    fn authorization(&self, request: &Request) -> Result<Vec<(HeaderName, HeaderValue)>, Failure> {
+        let Some((_, credential)) = &self.connection else { return Ok(Vec::new()) };
+        let body = request.body_bytes().unwrap_or_default();
+        credential.headers(UnsignedRequest {
+            method: request.method.as_str(),
+            url: &request.url,
+            headers: &[],
+            body: &body,
+        })
+    }
+
     /// The outcome describes this attempt only.
     async fn attempt(&self, call: &ToolCall<'_>) -> ToolOutcome {
         let fields = Fields::parse(call.action.fields.clone(), request::FIELDS);
         let request = fields.and_then(|mut fields| self.parse_request(&mut fields));
-        let header = self.connection.as_ref().map_or(Ok(None), |(_, credential)| credential.header());
-        let (request, header) = match request.and_then(|request| Ok((request, header?))) {
+        let authorized = request.and_then(|request| Ok((self.authorization(&request)?, request)));
+        let (authorization, request) = match authorized {
             Ok(sent) => sent,
             Err(failure) => return ToolOutcome::Terminal(failure),
         };
@@ -126,9 +139,9 @@ impl HttpRequest {
         let mut secrets = request.query_values();
         secrets.extend(self.connection.iter().flat_map(|(_, credential)| credential.secrets()));
         let route = Route { addresses, tls: &self.tls, deadline, secrets: &secrets };
-        let build = |client: &Client| match header {
-            Some((name, value)) => request.build(client, key).header(name, value),
-            None => request.build(client, key),
+        let build = |client: &Client| {
+            let built = request.build(client, key);
+            authorization.into_iter().fold(built, |built, (name, value)| built.header(name, value))
         };
         outcome::classify(exchange::exchange(route, build).await, class, &endpoint)
     }
@@ -156,19 +169,15 @@ impl Tool for HttpRequest {
         effect::declared_class(with)
     }
 
-    fn connection_kind(&self) -> Option<ConnectionKind> {
-        Some(ConnectionKind::Http)
-    }
-
-    fn works_unconnected(&self) -> bool {
-        true
+    fn connection_use(&self) -> ConnectionUse {
+        ConnectionUse::Optional(ConnectionKind::Http)
     }
 
     fn connect(&self, connection: &ToolConnection) -> Option<Arc<dyn Tool>> {
-        let ToolConnection { kind, base, credential, allow, .. } = connection.clone();
+        let ToolConnection { kind, base, credential, allow, tls, .. } = connection.clone();
         let guard = AddressGuard::new(allow, SystemResolver);
         let connection = Some((base, credential));
-        (kind == ConnectionKind::Http).then(|| Arc::new(Self { guard, connection, ..self.clone() }) as _)
+        (kind == ConnectionKind::Http).then(|| Arc::new(Self { guard, tls, connection }) as _)
     }
 
     fn propose(&self, proposal: ProposalRequest<'_>) -> Result<Action, Failure> {

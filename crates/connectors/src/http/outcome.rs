@@ -18,6 +18,8 @@ pub(crate) const UNREACHABLE: &str = "HTTP_UNREACHABLE";
 /// The request may have been sent, and no complete reply arrived.
 pub(crate) const NO_REPLY: &str = "HTTP_NO_REPLY";
 pub(crate) const STATUS: &str = "HTTP_STATUS";
+/// The external system refused the credential.
+pub const NOT_AUTHORIZED: &str = "NOT_AUTHORIZED";
 const REPLY_TOO_LARGE: &str = "HTTP_REPLY_TOO_LARGE";
 
 pub(super) fn classify(exchange: Exchange, class: EffectClass, endpoint: &str) -> ToolOutcome {
@@ -63,6 +65,10 @@ fn classify_reply(reply: &Reply, class: EffectClass, endpoint: &str) -> ToolOutc
             failure("; another attempt with the same key may be in progress"),
         ),
         (412, CompareAndSet) => ToolOutcome::Terminal(failure("; the precondition did not hold")),
+        (401, _) => {
+            let failure = failure("; the credential is missing or wrong");
+            ToolOutcome::Terminal(Failure { code: NOT_AUTHORIZED.to_owned(), ..failure })
+        }
         (400..=499, _) => ToolOutcome::Terminal(failure("")),
         // A server may fail before or after the work, and a gateway does not know which.
         _ => retryable_after(reply, class, MayHaveHappened, failure("")),

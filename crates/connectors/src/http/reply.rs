@@ -15,7 +15,7 @@ use super::request::is_json;
 /// The headers that later steps can read. Others may contain cookies or credentials.
 const SELECTED_HEADERS: &[&str] = &["content-type", "etag", "location", "retry-after", "x-request-id"];
 
-/// Longer than any legitimate value of these headers.
+/// Longer than any legitimate value of these headers. A longer value is omitted: a part of it could end within a secret.
 const HEADER_CHARS_MAX: usize = 2_048;
 
 #[derive(Debug)]
@@ -39,7 +39,8 @@ pub(crate) enum Body {
 impl Reply {
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let value = self.headers.get(name)?;
-        Some(clean(&String::from_utf8_lossy(value.as_bytes())).chars().take(HEADER_CHARS_MAX).collect())
+        let text = clean(&String::from_utf8_lossy(value.as_bytes()));
+        (text.chars().count() <= HEADER_CHARS_MAX).then_some(text)
     }
 
     /// The result of the call, with as much of the reply as was read.

@@ -197,7 +197,7 @@ async fn wrong_token_is_terminal_and_not_shown() {
     let tool = tool(&tools, "github.get");
     let action = propose(tool, &json!({ "repo": REPO, "number": ISSUE })).await.unwrap();
     let outcome = attempt(tool, &action, false).await;
-    assert_eq!((classify(&outcome), failure(&outcome).0.code.as_str()), ("terminal", "NOT_AUTHORISED"));
+    assert_eq!((classify(&outcome), failure(&outcome).0.code.as_str()), ("terminal", "NOT_AUTHORIZED"));
     assert!(!format!("{outcome:?}{action:?}").contains("hunter2"));
 }
 

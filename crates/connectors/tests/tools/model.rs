@@ -32,7 +32,9 @@ fn tools_with_key(url: &str, api: ModelApi, key: &str) -> ToolRegistry {
         base: url.parse().unwrap(),
         credential: Credential::Bearer(key.into()),
         allow: HostAllowList::default(),
-        options: ConnectionOptions { model_api: Some(api), prices },
+        ca: None,
+        tls: http_client::config(),
+        options: ConnectionOptions { model_api: Some(api), prices, ..ConnectionOptions::default() },
     };
     standard_tools(HostAllowList::default()).connected(&connection.trust_base())
 }
@@ -181,6 +183,6 @@ async fn key_is_never_shown() {
     let tools = tools_with_key(&model.url(), Bedrock, "hunter2");
     let action = propose(tool(&tools), &with(&json!({}))).await.unwrap();
     let outcome = attempt(tool(&tools), &action, false).await;
-    assert_eq!((classify(&outcome), failure(&outcome).0.code.as_str()), ("terminal", "NOT_AUTHORISED"));
+    assert_eq!((classify(&outcome), failure(&outcome).0.code.as_str()), ("terminal", "NOT_AUTHORIZED"));
     assert!(!format!("{action:?}{outcome:?}").contains("hunter2"));
 }

@@ -259,7 +259,7 @@ async fn token_works_and_wrong_credential_is_terminal() {
     assert_eq!(classify(&get(&known).await), "done");
     let wrong = Credential::Basic { user: "x".to_owned(), password: "hunter2".into() };
     let unknown = get(&servicenow_tools(&instance, wrong)).await;
-    assert_eq!((classify(&unknown), failure(&unknown).0.code.as_str()), ("terminal", "NOT_AUTHORISED"));
+    assert_eq!((classify(&unknown), failure(&unknown).0.code.as_str()), ("terminal", "NOT_AUTHORIZED"));
     assert!(!format!("{unknown:?}").contains("hunter2"));
 }
 

@@ -72,6 +72,8 @@ pub(crate) fn tools_on(kind: ConnectionKind, url: &str, credential: Credential) 
         base: url.parse().unwrap(),
         credential,
         allow: HostAllowList::default(),
+        ca: None,
+        tls: http_client::config(),
         options: ConnectionOptions::default(),
     };
     standard_tools(HostAllowList::default()).connected(&connection.trust_base())

@@ -1,6 +1,6 @@
 //! Tools without a connection.
 
-use connectors::{HostAllowList, standard_tools};
+use connectors::{ConnectionUse, HostAllowList, standard_tools};
 use domain::ConnectionKind;
 use serde_json::json;
 
@@ -80,7 +80,11 @@ fn debug_does_not_show_credentials() {
 #[test]
 fn tool_refuses_a_connection_of_another_kind() {
     let tools = tools_on(ConnectionKind::GitHub, "https://api.github.com", connectors::Credential::Anonymous);
-    let kind = |name: &str| tools.get(&name.parse().unwrap()).unwrap().connection_kind();
-    assert_eq!(kind("servicenow.get"), Some(ConnectionKind::ServiceNow), "still without a connection");
-    assert_eq!(kind("github.get"), None);
+    let uses = |name: &str| tools.get(&name.parse().unwrap()).unwrap().connection_use();
+    assert_eq!(
+        uses("servicenow.get"),
+        ConnectionUse::Required(ConnectionKind::ServiceNow),
+        "still without a connection"
+    );
+    assert_eq!(uses("github.get"), ConnectionUse::Unused);
 }

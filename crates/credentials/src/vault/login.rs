@@ -3,16 +3,17 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::SecretRef;
+use http_client::sigv4::{SigningScope, UnsignedRequest, sign};
 use reqwest::Method;
 use secrecy::ExposeSecret as _;
 use secrecy::zeroize::Zeroizing;
 use serde_json::json;
+use url::Url;
 
 use super::server::Call;
 use super::{VaultAuth, VaultContext};
-use crate::aws::keys;
+use crate::aws::{keys, signing_time};
 use crate::exchange::Problem;
-use crate::sigv4::{Scope, sign};
 use crate::{LocalSecrets, LockedSecret, SecretError};
 
 /// Vault sends this request to STS to learn whose signature it is.
@@ -61,12 +62,17 @@ async fn identity(
     let mut headers = vec![("content-type", "application/x-www-form-urlencoded; charset=utf-8")];
     // Binds the signature to one Vault server, so that another one cannot use it.
     headers.extend(server_id.map(|id| ("x-vault-aws-iam-server-id", id)));
-    let scope = Scope { region, service: "sts", at: (at.now)() };
-    let signed = sign(&scope, &keys, &host, &headers, IDENTITY_REQUEST.as_bytes());
+    let time = signing_time((at.now)());
+    let scope = SigningScope { region, service: "sts", time: &time };
+    let url = format!("https://{host}/");
+    let parsed = Url::parse(&url).map_err(|_| Problem::refused("the region is not part of a host name"))?;
+    let body = IDENTITY_REQUEST.as_bytes();
+    let signed =
+        sign(scope, &keys, UnsignedRequest { method: "POST", url: &parsed, headers: &headers, body });
     Ok(json!({
         "role": role,
         "iam_http_request_method": "POST",
-        "iam_request_url": STANDARD.encode(format!("https://{host}/")),
+        "iam_request_url": STANDARD.encode(url),
         "iam_request_body": STANDARD.encode(IDENTITY_REQUEST),
         "iam_request_headers": STANDARD.encode(json!(signed).to_string()),
     }))

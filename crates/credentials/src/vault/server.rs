@@ -1,13 +1,10 @@
 //! Requests to the server.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use reqwest::header::HeaderValue;
 use reqwest::{Client, Method, RequestBuilder};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use secrecy::zeroize::Zeroizing;
 use serde_json::Value;
 use url::Url;
@@ -97,17 +94,7 @@ fn sensitive(token: &str) -> Result<HeaderValue, Problem> {
 
 /// TLS that trusts only the certificates in the file.
 fn trusting(path: &Path) -> Result<ClientConfig, VaultSetupError> {
-    let invalid = || VaultSetupError::Certificate(path.to_owned());
-    let pem = std::fs::read(path);
+    let pem = std::fs::read_to_string(path);
     let pem = pem.map_err(|source| VaultSetupError::CaFile { path: path.to_owned(), source })?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        roots.add(certificate.map_err(|_| invalid())?).map_err(|_| invalid())?;
-    }
-    if roots.is_empty() {
-        return Err(invalid());
-    }
-    let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
-    let tls = tls.with_safe_default_protocol_versions().map_err(|_| invalid())?;
-    Ok(tls.with_root_certificates(roots).with_no_client_auth())
+    http_client::config_with(Some(&pem), None).map_err(|_| VaultSetupError::Certificate(path.to_owned()))
 }

@@ -34,6 +34,7 @@ use table::Tables;
 
 /// The valid user.
 pub const USER: &str = "countersign";
+/// The password of an instance, unless [`ServiceNow::set_password`] changed it.
 pub const PASSWORD: &str = "correct-horse";
 pub const TOKEN: &str = "sn-token-1";
 
@@ -53,6 +54,9 @@ pub struct ServiceNow {
 struct Instance {
     tables: Tables,
     requests: u32,
+    /// The number of requests with wrong credentials.
+    refused: u32,
+    password: String,
     /// Whether it honors preconditions; a stock instance does not.
     compares: bool,
 }
@@ -64,7 +68,13 @@ impl ServiceNow {
     }
 
     pub fn start_on(listener: TcpListener) -> io::Result<Self> {
-        let instance = Instance { tables: Tables::seeded(), requests: 0, compares: true };
+        let instance = Instance {
+            tables: Tables::seeded(),
+            requests: 0,
+            refused: 0,
+            password: PASSWORD.to_owned(),
+            compares: true,
+        };
         let instance = Arc::new(Mutex::new(instance));
         let router = Router::new()
             .route("/api/now/table/{table}/{sys_id}", get(read).patch(change))
@@ -81,6 +91,16 @@ impl ServiceNow {
     /// Faults to inject into the next requests.
     pub fn faults(&self) -> &FakeFaults {
         &self.faults
+    }
+
+    /// The only valid password from now on.
+    pub fn set_password(&self, password: &str) {
+        self.instance.lock().password = password.to_owned();
+    }
+
+    /// The number of requests with wrong credentials.
+    pub fn refused(&self) -> u32 {
+        self.instance.lock().refused
     }
 
     /// Ignores preconditions from now on, like a stock instance.
@@ -181,8 +201,7 @@ async fn read(
     headers: HeaderMap,
 ) -> Response {
     let mut instance = instance.lock();
-    instance.requests += 1;
-    if !is_authorized(&headers) {
+    if !instance.authorize(&headers) {
         return not_authenticated();
     }
     match instance.tables.get(&table, &sys_id) {
@@ -198,8 +217,7 @@ async fn list(
     headers: HeaderMap,
 ) -> Response {
     let mut instance = instance.lock();
-    instance.requests += 1;
-    if !is_authorized(&headers) {
+    if !instance.authorize(&headers) {
         return not_authenticated();
     }
     let conditions = query::read(&parameters.query);
@@ -217,8 +235,7 @@ async fn change(
     body: Bytes,
 ) -> Response {
     let mut instance = instance.lock();
-    instance.requests += 1;
-    if !is_authorized(&headers) {
+    if !instance.authorize(&headers) {
         return not_authenticated();
     }
     let Some(record) = instance.tables.get(&table, &sys_id) else { return no_record() };
@@ -234,10 +251,16 @@ async fn change(
     instance.tables.get(&table, &sys_id).map_or_else(no_record, |record| result(&parameters.to_json(record)))
 }
 
-fn is_authorized(headers: &HeaderMap) -> bool {
-    let basic = format!("Basic {}", BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}")));
-    let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    given.is_some_and(|given| given == basic || given == format!("Bearer {TOKEN}"))
+impl Instance {
+    /// Counts a request; returns whether its credentials are valid.
+    fn authorize(&mut self, headers: &HeaderMap) -> bool {
+        self.requests += 1;
+        let basic = format!("Basic {}", BASE64_STANDARD.encode(format!("{USER}:{}", self.password)));
+        let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let is_valid = given.is_some_and(|given| given == basic || given == format!("Bearer {TOKEN}"));
+        self.refused += u32::from(!is_valid);
+        is_valid
+    }
 }
 
 fn result(value: &Value) -> Response {
