@@ -22,7 +22,7 @@ pub struct Connection {
     /// The workspace whose runs may use the connection; null for every workspace.
     #[schema(value_type = Option<String>)]
     pub workspace: Option<WorkspaceId>,
-    /// How requests authenticate: `none`, `basic`, `bearer` or `header`.
+    /// How requests authenticate: `none`, `basic`, `bearer`, `header`, `oauth2`, `aws_sigv4` or `client_certificate`.
     pub authentication: String,
     /// The credential with the reference to its secret. Only for admins.
     #[schema(value_type = Option<Object>)]
@@ -39,12 +39,7 @@ impl Connection {
     /// The connection, with its credential only for an admin.
     pub fn new(resolved: ResolvedConnection, is_admin: bool) -> Self {
         let ResolvedConnection { name, connection, by_operator } = resolved;
-        let authentication = match &connection.credential {
-            None => "none",
-            Some(CredentialSpec::Basic { .. }) => "basic",
-            Some(CredentialSpec::Bearer { .. }) => "bearer",
-            Some(CredentialSpec::Header { .. }) => "header",
-        };
+        let authentication = connection.credential.as_ref().map_or("none", CredentialSpec::kind);
         Self {
             name,
             kind: connection.kind,
@@ -82,8 +77,11 @@ pub struct SetConnection {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub environment: Environment,
-    /// `{"type": "basic", "user": …, "password": REF}`, `{"type": "bearer", "token": REF}` or
-    /// `{"type": "header", "name": …, "value": REF}`, where REF names a secret: `vault://kv/acme/servicenow#password`.
+    /// `{"type": "basic", "user": …, "password": REF}`, `{"type": "bearer", "token": REF}`,
+    /// `{"type": "header", "name": …, "value": REF}`, `{"type": "oauth2", "token_url": …, "client_id": …, "client_secret": REF}`,
+    /// `{"type": "aws_sigv4", "keys": REF, "region": …, "service": …}` or
+    /// `{"type": "client_certificate", "certificate": PEM, "private_key": REF}`, where REF names a secret:
+    /// `vault://kv/acme/servicenow#password`.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub credential: Option<CredentialSpec>,
@@ -91,7 +89,8 @@ pub struct SetConnection {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub workspace: Option<WorkspaceId>,
-    /// For `model`: `{"model_api": "bedrock"}` or `completions`, and `prices`.
+    /// `ca`: certificates in PEM that are trusted in place of those of the operating system. For `model` also
+    /// `model_api` (`bedrock` or `completions`) and `prices`.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub options: ConnectionOptions,

@@ -2,7 +2,7 @@
 
 use domain::{
     ConnectionName, EventName, RecordName, RunId, RunRecord, RunStatus, SignalId, StepId, StepSeq, ToolName,
-    WorkflowName,
+    WorkflowName, WorkspaceId,
 };
 use engine::UndoEffect as EngineUndoEffect;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,10 @@ pub struct StartRun {
     /// An applied workflow.
     #[schema(value_type = String, pattern = "^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length = 128)]
     pub workflow: WorkflowName,
+    /// The workspace of the run; by default that of the workflow, or `main`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub workspace: Option<WorkspaceId>,
     /// The input of the run; an empty object by default.
     #[serde(default = "empty_object")]
     #[schema(value_type = Value)]

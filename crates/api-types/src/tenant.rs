@@ -24,6 +24,9 @@ pub struct Tenant {
     /// The groups that the policy can require approval from.
     #[schema(value_type = BTreeMap<String, Vec<String>>)]
     pub groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
+    /// Regular expressions. What matches is replaced by `[redacted]` in what external systems return.
+    #[serde(default)]
+    pub redact: Vec<String>,
     /// Set while dispatch is stopped for this tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
@@ -36,7 +39,8 @@ impl From<domain::Tenant> for Tenant {
         Self {
             tenant: tenant.tenant,
             policy: tenant.policy,
-            caps: Caps { max_writes_per_run: tenant.caps.max_writes_per_run },
+            caps: tenant.caps.into(),
+            redact: tenant.redact,
             people: tenant.people.into_iter().map(|(id, person)| (id, person.into())).collect(),
             groups: tenant.groups,
             stopped: tenant.stopped.map(Stopped::from),
@@ -78,6 +82,23 @@ pub struct PreviousSecret {
 pub struct Caps {
     /// The maximum number of effects of one run; rollbacks do not count.
     pub max_writes_per_run: u32,
+    /// The maximum cost of the model calls of one run, in millionths of a US dollar; absent or null for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost_per_run_microusd: Option<u64>,
+}
+
+impl From<domain::tenant::Caps> for Caps {
+    fn from(caps: domain::tenant::Caps) -> Self {
+        let domain::tenant::Caps { max_writes_per_run, max_cost_per_run_microusd } = caps;
+        Self { max_writes_per_run, max_cost_per_run_microusd }
+    }
+}
+
+impl From<Caps> for domain::tenant::Caps {
+    fn from(caps: Caps) -> Self {
+        let Caps { max_writes_per_run, max_cost_per_run_microusd } = caps;
+        Self { max_writes_per_run, max_cost_per_run_microusd }
+    }
 }
 
 /// A user.
@@ -122,6 +143,9 @@ pub struct PutTenant {
     /// The groups that the policy can require approval from.
     #[schema(value_type = BTreeMap<String, Vec<String>>)]
     pub groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
+    /// Regular expressions. What matches is replaced by `[redacted]` in what external systems return.
+    #[serde(default)]
+    pub redact: Vec<String>,
     /// The revision that the caller read. The request is refused if the settings changed since. Absent or null if the
     /// tenant has no settings yet.
     #[serde(default)]

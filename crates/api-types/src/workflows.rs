@@ -13,6 +13,9 @@ use views::time::rfc3339_millis;
 pub struct ApplyWorkflow {
     /// The workflow file, in YAML.
     pub source: String,
+    /// Only check the file, and the connections, the author and the trigger that it names. Nothing is applied.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 /// An applied workflow.

@@ -1,13 +1,16 @@
 //! Connections to external systems.
 
 use axum::Json;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use domain::{ConnectionName, Role};
 use engine::ConnectionUpdate;
 use store::Store;
 
 use crate::extract::{JsonBody, PathParam};
 use crate::problem::ApiError;
-use crate::role_guard::{Admin, Viewer};
+use crate::role_guard::{Admin, Operator, Viewer};
+use crate::runs::{idempotency_key, request_key, started_run};
 use api_types::{Connection, Connections, SetConnection};
 
 pub(crate) async fn list<S: Store>(
@@ -38,6 +41,16 @@ pub(crate) async fn set<S: Store>(
         domain::Connection { kind, base_url, environment, credential, workspace, options, version: 0 };
     let set = handle.set_connection(ConnectionUpdate { name, connection, seen }).await?;
     Ok(Json(Connection::new(set, true)))
+}
+
+/// Starts a run that tests a connection.
+pub(crate) async fn test<S: Store>(
+    Operator { handle, caller }: Operator<S>,
+    PathParam(name): PathParam<ConnectionName>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let key = request_key(&caller.credential, idempotency_key(&headers)?)?;
+    Ok(started_run(handle.test_connection(&name, key).await?))
 }
 
 /// Removes a connection that an admin has set.

@@ -204,15 +204,22 @@ impl From<EngineError> for ApiError {
             EngineError::NoConnection { .. } => Self::not_found("connection"),
             EngineError::BadConnection { .. } => Self::bad_request(error.to_string())
                 .remedy("correct the connection and send it again; nothing was changed"),
+            EngineError::OtherWorkspace { .. } => {
+                Self::bad_request(error.to_string()).remedy("send the request again without `workspace`")
+            }
+            EngineError::StepConnection { .. } => {
+                Self::new(StatusCode::BAD_REQUEST, "WORKFLOW_INVALID", error.to_string())
+                    .remedy("list the connections with GET /api/v1/connections, and correct the workflow")
+            }
             EngineError::ConnectionChanged { .. } => {
                 Self::new(StatusCode::CONFLICT, "CONNECTION_CHANGED", error.to_string()).remedy(
                     "read GET /api/v1/connections, and send the change again with the current version",
                 )
             }
-            EngineError::BadPeople(_) | EngineError::DirectoryRemoved { .. } => {
-                Self::bad_request(error.to_string())
-                    .remedy("correct the settings and send all of them again; nothing was changed")
-            }
+            EngineError::BadPeople(_)
+            | EngineError::BadRedaction(_)
+            | EngineError::DirectoryRemoved { .. } => Self::bad_request(error.to_string())
+                .remedy("correct the settings and send all of them again; nothing was changed"),
             EngineError::TenantTooLarge { .. } => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", error.to_string())
             }

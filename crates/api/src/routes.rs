@@ -564,6 +564,16 @@ fn connection_routes<S: Store>() -> Vec<Route<S>> {
             connections::remove::<S>,
         )
         .response::<api_types::Connection>(200, "The connection is removed"),
+        Route::new(
+            Method::POST,
+            "/connections/{connection}/test",
+            Role::Operator,
+            ("testConnection", "Start a run that tests a connection and changes nothing"),
+            connections::test::<S>,
+        )
+        .with(Param::IDEMPOTENCY_KEY)
+        .response::<api_types::StartedRun>(201, "The run was started")
+        .response::<api_types::StartedRun>(200, "An earlier request with this key started the run"),
     ]
 }
 

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::command::{CancelResult, SignalResult as Delivering};
 use domain::{Digest, IdempotencyKey, RecordName, RunId, RunStatus, Timestamp, TraceContext, WorkflowName};
-use engine::{SignalRun, StartOutcome, StartResult, TenantHandle};
+use engine::{SignalRun, StartApplied, StartOutcome, StartResult, TenantHandle};
 use serde::Deserialize;
 use store::{RunQuery, Store, trace};
 use views::{RunSnapshot, run_document, time};
@@ -101,10 +101,11 @@ pub(crate) async fn show<S: Store>(
 pub(crate) async fn start<S: Store>(
     Operator { handle, caller }: Operator<S>,
     headers: HeaderMap,
-    JsonBody(StartRun { workflow, input, record }): JsonBody<StartRun>,
+    JsonBody(StartRun { workflow, workspace, input, record }): JsonBody<StartRun>,
 ) -> Result<Response, ApiError> {
     let key = request_key(&caller.credential, idempotency_key(&headers)?)?;
-    let start = handle.start(&workflow, key, "api", record, input);
+    let request = StartApplied { key, trigger_kind: "api", workspace, record, input };
+    let start = handle.start(&workflow, request);
     let started = trace::with_parent(trace_context(&headers), start).await;
     Ok(started_run(started.map_err(|error| start_error(error, &workflow))?))
 }
@@ -119,7 +120,7 @@ fn start_error(error: engine::EngineError, workflow: &WorkflowName) -> ApiError 
     }
 }
 
-fn started_run(StartResult { run, new, outcome }: StartResult) -> Response {
+pub(crate) fn started_run(StartResult { run, new, outcome }: StartResult) -> Response {
     let status = match (&outcome, new) {
         (StartOutcome::WaitsFor(_), _) => StatusCode::ACCEPTED,
         (StartOutcome::OwnRun, true) => StatusCode::CREATED,
@@ -146,7 +147,7 @@ pub fn request_key(credential: &str, given: Option<&str>) -> Result<IdempotencyK
     key.map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let (first, second) = (values.next(), values.next());
     let Some(first) = first else { return Ok(None) };

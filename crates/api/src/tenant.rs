@@ -3,7 +3,6 @@
 use axum::Json;
 use axum::extract::State;
 use domain::Tenant as DomainTenant;
-use domain::tenant::Caps;
 use engine::TenantUpdate;
 use store::Store;
 
@@ -24,9 +23,10 @@ pub(crate) async fn put<S: Store>(
     Admin { handle, caller }: Admin<S>,
     JsonBody(put): JsonBody<PutTenant>,
 ) -> Result<Json<Tenant>, ApiError> {
-    let PutTenant { caps, people, groups, revision } = put;
+    let PutTenant { caps, people, groups, redact, revision } = put;
     let update = TenantUpdate {
-        caps: Caps { max_writes_per_run: caps.max_writes_per_run },
+        caps: caps.into(),
+        redact,
         people: people.into_iter().map(|(id, person)| (id, person.into())).collect(),
         groups,
         seen: revision,

@@ -38,16 +38,21 @@ pub(crate) async fn versions<S: Store>(
 
 pub(crate) async fn apply<S: Store>(
     Admin { handle, .. }: Admin<S>,
-    JsonBody(ApplyWorkflow { source }): JsonBody<ApplyWorkflow>,
+    JsonBody(ApplyWorkflow { source, dry_run }): JsonBody<ApplyWorkflow>,
 ) -> Result<Json<Workflow>, ApiError> {
     let plan = workflow::parse_for(&source, &handle.tools()).map_err(|error| invalid(&error))?;
-    Ok(Json(handle.apply(&plan).await?.into()))
+    let applied = if dry_run { handle.check_plan(&plan).await? } else { handle.apply(&plan).await? };
+    Ok(Json(applied.into()))
 }
 
 /// The response for an invalid workflow file.
 pub(crate) fn invalid(error: &workflow::WorkflowError) -> ApiError {
     let workflow::SourcePosition { line, column } = error.position;
-    ApiError::new(StatusCode::BAD_REQUEST, "WORKFLOW_INVALID", error.to_string())
-        .with_location(SourceLocation { file: None, line, column })
-        .remedy("correct the file at this location and send it again")
+    let invalid = ApiError::new(StatusCode::BAD_REQUEST, "WORKFLOW_INVALID", error.to_string())
+        .remedy("correct the file at this location and send it again");
+    // Clients show the line at the location.
+    match error.is_about_a_secret() {
+        true => invalid,
+        false => invalid.with_location(SourceLocation { file: None, line, column }),
+    }
 }

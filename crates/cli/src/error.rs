@@ -241,8 +241,11 @@ fn engine_exit_status(error: &EngineError) -> ExitStatus {
         | EngineError::BadInput { .. }
         | EngineError::BadPolicy(_)
         | EngineError::BadPeople(_)
+        | EngineError::BadRedaction(_)
         | EngineError::NoConnection { .. }
         | EngineError::BadConnection { .. }
+        | EngineError::OtherWorkspace { .. }
+        | EngineError::StepConnection { .. }
         | EngineError::DirectoryRemoved { .. }
         | EngineError::TenantTooLarge { .. }
         | EngineError::InvalidUserName { .. } => ExitStatus::BadInput,

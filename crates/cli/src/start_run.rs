@@ -10,6 +10,8 @@ use crate::error::CliError;
 
 pub(crate) struct StartRequest {
     pub(crate) plan: Plan,
+    /// Absent: that of the workflow.
+    pub(crate) workspace: Option<WorkspaceId>,
     pub(crate) input: Value,
     pub(crate) key: IdempotencyKey,
     pub(crate) record: Option<RecordName>,
@@ -21,9 +23,16 @@ pub(crate) async fn start_run(
     request: StartRequest,
     context: &Context,
 ) -> Result<StartResult, CliError> {
+    let workspace = request.plan.workspace_of_run(request.workspace.as_ref());
+    let workspace = workspace.ok_or_else(|| {
+        let (workflow, requested) = (&request.plan.workflow, request.workspace.unwrap_or_default());
+        CliError::Usage(format!(
+            "workflow {workflow} belongs to another workspace than {requested}; omit --workspace"
+        ))
+    })?;
     let started = engine.admission().start(StartRun {
         tenant: context.tenant.clone(),
-        workspace: WorkspaceId::default(),
+        workspace,
         plan: request.plan,
         trigger_kind: "cli".to_owned(),
         record: request.record,

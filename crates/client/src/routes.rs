@@ -89,6 +89,12 @@ impl Client {
         self.document(ApiRequest::once(Method::POST, "/connections").json(set)?).await
     }
 
+    /// Starts a run that tests a connection. A repeated request with the same key returns the same run.
+    pub async fn test_connection(&self, name: &ConnectionName, key: String) -> Result<RunStart, ClientError> {
+        let call = ApiRequest::repeatable(Method::POST, format!("/connections/{name}/test")).with_key(key);
+        RunStart::from_reply(&self.reply(&call).await?)
+    }
+
     /// Removes a connection.
     pub async fn remove_connection(&self, name: &ConnectionName) -> Result<Connection, ClientError> {
         self.document(ApiRequest::once(Method::DELETE, format!("/connections/{name}"))).await
@@ -132,7 +138,15 @@ impl Client {
 
     /// Applies a workflow.
     pub async fn apply(&self, source: String) -> Result<Workflow, ClientError> {
-        let request = ApplyWorkflow { source };
+        self.apply_with(ApplyWorkflow { source, dry_run: false }).await
+    }
+
+    /// Checks a workflow as [`apply`](Self::apply) does, and changes nothing.
+    pub async fn check_workflow(&self, source: String) -> Result<Workflow, ClientError> {
+        self.apply_with(ApplyWorkflow { source, dry_run: true }).await
+    }
+
+    async fn apply_with(&self, request: ApplyWorkflow) -> Result<Workflow, ClientError> {
         self.document(ApiRequest::repeatable(Method::POST, "/workflows").json(&request)?).await
     }
 }

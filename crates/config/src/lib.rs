@@ -46,6 +46,9 @@ pub struct SystemsConfig {
     slack: Option<SlackConfig>,
     pagerduty: Option<PagerConfig>,
     server: ServerConfig,
+    /// Not part of the file. The configuration of a process without a file says nothing about the workers.
+    #[serde(skip)]
+    is_from_file: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -121,8 +124,9 @@ impl SystemsConfig {
         // An excerpt of the file could show a secret that was written in the place of a reference.
         let mut options = serde_saphyr::Options::default();
         options.with_snippet = false;
-        serde_saphyr::from_str_with_options(text, options)
-            .map_err(|error| ConfigError::Syntax(error.to_string()))
+        let parsed: Self = serde_saphyr::from_str_with_options(text, options)
+            .map_err(|error| ConfigError::Syntax(error.to_string()))?;
+        Ok(Self { is_from_file: true, ..parsed })
     }
 
     /// The connections, and what the admins of each tenant may name. Fails for a named secret that does not exist.
@@ -133,7 +137,7 @@ impl SystemsConfig {
     /// The connections, for a process that executes no steps and has no secrets.
     pub fn connections_without_secrets(&self) -> Result<ConnectionParts, ConfigError> {
         let operator = Arc::new(self.connections(&|_| Some("not needed".to_owned()))?);
-        Ok(ConnectionParts { operator, ..ConnectionParts::default() })
+        Ok(ConnectionParts { operator, is_complete: self.is_from_file, ..ConnectionParts::default() })
     }
 
     /// The connections, with the sources of their secrets.
@@ -144,7 +148,7 @@ impl SystemsConfig {
     ) -> Result<ConnectionParts, ConfigError> {
         let operator = Arc::new(self.connections(&look_up)?);
         let secrets = self.sources(LocalSecrets::new(look_up), process)?;
-        Ok(ConnectionParts { operator, secrets: Arc::new(secrets) })
+        Ok(ConnectionParts { operator, is_complete: self.is_from_file, secrets: Arc::new(secrets) })
     }
 
     fn sources(&self, local: LocalSecrets, process: ProcessContext) -> Result<Sources, ConfigError> {

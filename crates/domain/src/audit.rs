@@ -12,7 +12,7 @@ use crate::digest::Digest;
 use crate::id::{ConnectionName, KeyId, PersonId, TenantId, WorkerId, WorkflowName};
 use crate::initiator::Initiator;
 use crate::json;
-use crate::tenant::{Person, Tenant};
+use crate::tenant::{Caps, Person, Tenant};
 use crate::time::Timestamp;
 
 /// An administrative change, as the audit log stores it.
@@ -183,8 +183,13 @@ fn settings(tenant: &Tenant) -> BTreeMap<String, String> {
         let members: Vec<&str> = members.iter().map(PersonId::as_str).collect();
         (format!("groups.{name}"), members.join(", "))
     });
-    let limit = ("caps.max_writes_per_run".to_owned(), tenant.caps.max_writes_per_run.to_string());
-    people.chain(groups).chain([limit]).collect()
+    let Caps { max_writes_per_run, max_cost_per_run_microusd } = &tenant.caps;
+    let writes = ("caps.max_writes_per_run".to_owned(), max_writes_per_run.to_string());
+    let cost =
+        max_cost_per_run_microusd.map(|max| ("caps.max_cost_per_run_microusd".to_owned(), max.to_string()));
+    let redact =
+        tenant.redact.iter().enumerate().map(|(n, pattern)| (format!("redact.{n}"), pattern.clone()));
+    people.chain(groups).chain([writes]).chain(cost).chain(redact).collect()
 }
 
 /// The settings of a user. The pattern names every field, so that a new field must be listed here.

@@ -10,6 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
+use crate::digest::Digest;
 use crate::id::{ConnectionName, WorkspaceId};
 use crate::plan::Environment;
 use crate::text::checked_text;
@@ -19,6 +20,9 @@ pub const CONNECTIONS_MAX: usize = 100;
 
 /// The maximum length of a base URL, a header name, a user name and similar texts.
 const TEXT_BYTES_MAX: usize = 512;
+
+/// The maximum length of certificates in PEM. Connections are part of the settings of a tenant, which are one record.
+const PEM_BYTES_MAX: usize = 16 * 1024;
 
 /// The kind of external system.
 #[derive(
@@ -79,10 +83,13 @@ pub struct Connection {
     pub version: u32,
 }
 
-/// Settings that only some kinds have.
+/// Further settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConnectionOptions {
+    /// Certificates in PEM that are trusted in place of those of the operating system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
     /// The API of a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_api: Option<ModelApi>,
@@ -135,6 +142,35 @@ pub enum CredentialSpec {
         /// Its value.
         value: SecretRef,
     },
+    /// OAuth 2.0 client credentials (RFC 6749, section 4.4): a token is requested for each step.
+    #[serde(rename = "oauth2")]
+    OAuth2 {
+        /// The token endpoint.
+        token_url: String,
+        /// The client.
+        client_id: String,
+        /// Its secret.
+        client_secret: SecretRef,
+        /// The requested scopes.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        scopes: Vec<String>,
+    },
+    /// AWS Signature Version 4.
+    AwsSigv4 {
+        /// The keys, as a JSON object with `access_key`, `secret_key` and `security_token`, as Vault returns them.
+        keys: SecretRef,
+        /// The region, such as `eu-central-1`.
+        region: String,
+        /// The service, such as `execute-api`.
+        service: String,
+    },
+    /// A TLS client certificate.
+    ClientCertificate {
+        /// The certificate and its intermediates, in PEM. They are public.
+        certificate: String,
+        /// The private key, in PEM.
+        private_key: SecretRef,
+    },
 }
 
 /// The part of a connection that becomes part of an action: an approval is bound to it.
@@ -166,24 +202,38 @@ impl Connection {
 
     /// Refuses texts that are too long and options of another kind. The caller checks the base URL.
     pub fn check(&self) -> Result<(), InvalidConnection> {
-        let texts = match &self.credential {
-            Some(CredentialSpec::Basic { user, .. }) => vec![("user", user)],
-            Some(CredentialSpec::Header { name, .. }) => vec![("header name", name)],
-            Some(CredentialSpec::Bearer { .. }) | None => Vec::new(),
-        };
-        for (what, text) in texts.into_iter().chain([("base_url", &self.base_url)]) {
+        let texts = self.credential.iter().flat_map(CredentialSpec::texts);
+        for (what, text) in texts.chain([("base_url", &self.base_url)]) {
             if text.is_empty() || text.len() > TEXT_BYTES_MAX || text.chars().any(char::is_control) {
                 return Err(InvalidConnection::Text { what });
+            }
+        }
+        for (what, pem) in self.certificates() {
+            // A private key in PEM would be a secret in the wrong place.
+            if pem.len() > PEM_BYTES_MAX
+                || !pem.contains("-----BEGIN CERTIFICATE-----")
+                || pem.contains("PRIVATE KEY")
+            {
+                return Err(InvalidConnection::Certificate { what });
             }
         }
         let is_model = self.kind == ConnectionKind::Model;
         if is_model && self.options.model_api.is_none() {
             return Err(InvalidConnection::NoModelApi);
         }
-        if !is_model && !self.options.is_default() {
+        if !is_model && (self.options.model_api.is_some() || !self.options.prices.is_empty()) {
             return Err(InvalidConnection::Options { kind: self.kind });
         }
         Ok(())
+    }
+
+    /// The certificates in PEM, each with the name of its field.
+    fn certificates(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let client = match &self.credential {
+            Some(CredentialSpec::ClientCertificate { certificate, .. }) => Some(("certificate", certificate)),
+            Some(_) | None => None,
+        };
+        client.into_iter().chain(self.options.ca.as_ref().map(|pem| ("ca", pem)))
     }
 }
 
@@ -202,12 +252,41 @@ impl fmt::Display for Connection {
 }
 
 impl CredentialSpec {
+    /// The texts in it, each with the name of its field.
+    fn texts(&self) -> Vec<(&'static str, &String)> {
+        match self {
+            Self::Basic { user, .. } => vec![("user", user)],
+            Self::Header { name, .. } => vec![("header name", name)],
+            Self::OAuth2 { token_url, client_id, scopes, .. } => {
+                let scopes = scopes.iter().map(|scope| ("scopes", scope));
+                scopes.chain([("token_url", token_url), ("client_id", client_id)]).collect()
+            }
+            Self::AwsSigv4 { region, service, .. } => vec![("region", region), ("service", service)],
+            Self::Bearer { .. } | Self::ClientCertificate { .. } => Vec::new(),
+        }
+    }
+
+    /// The name of the variant.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Basic { .. } => "basic",
+            Self::Bearer { .. } => "bearer",
+            Self::Header { .. } => "header",
+            Self::OAuth2 { .. } => "oauth2",
+            Self::AwsSigv4 { .. } => "aws_sigv4",
+            Self::ClientCertificate { .. } => "client_certificate",
+        }
+    }
+
     /// The reference to the secret.
     pub fn secret(&self) -> &SecretRef {
         match self {
             Self::Basic { password: secret, .. }
             | Self::Bearer { token: secret }
-            | Self::Header { value: secret, .. } => secret,
+            | Self::Header { value: secret, .. }
+            | Self::OAuth2 { client_secret: secret, .. }
+            | Self::AwsSigv4 { keys: secret, .. }
+            | Self::ClientCertificate { private_key: secret, .. } => secret,
         }
     }
 }
@@ -219,6 +298,15 @@ impl fmt::Display for CredentialSpec {
             Self::Basic { user, password } => write!(f, "basic {user} {password}"),
             Self::Bearer { token } => write!(f, "bearer {token}"),
             Self::Header { name, value } => write!(f, "header {name} {value}"),
+            Self::OAuth2 { token_url, client_id, client_secret, scopes } => {
+                write!(f, "oauth2 {client_id} {client_secret} at {token_url}")?;
+                scopes.iter().try_for_each(|scope| write!(f, " {scope}"))
+            }
+            Self::AwsSigv4 { keys, region, service } => write!(f, "aws_sigv4 {service} {region} {keys}"),
+            Self::ClientCertificate { certificate, private_key } => {
+                let digest = Digest::of_bytes(certificate.as_bytes());
+                write!(f, "client_certificate {} {private_key}", digest.short())
+            }
         }
     }
 }
@@ -236,6 +324,12 @@ pub enum InvalidConnection {
     #[error("`{what}` must have 1 to {TEXT_BYTES_MAX} bytes without control characters")]
     Text {
         /// Which text.
+        what: &'static str,
+    },
+    /// A certificate is not one, or is too long.
+    #[error("`{what}` must be certificates in PEM of at most {PEM_BYTES_MAX} bytes, without a private key")]
+    Certificate {
+        /// Which field.
         what: &'static str,
     },
     /// A model without its protocol.

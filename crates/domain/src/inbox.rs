@@ -168,8 +168,9 @@ pub struct InboxEntry {
 pub struct StartRequest {
     /// The hash of the plan.
     pub plan: Digest,
-    /// The workspace of the tenant.
-    pub workspace: WorkspaceId,
+    /// The workspace that the request names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceId>,
     /// The kind of trigger.
     pub trigger_kind: String,
     /// Who or what requested it.

@@ -11,7 +11,9 @@ use crate::concurrency::ConcurrencyRule;
 use crate::cron::Cron;
 use crate::digest::Digest;
 use crate::effect::ActionOrigin;
-use crate::id::{BlastRadius, ConnectionName, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
+use crate::id::{
+    BlastRadius, ConnectionName, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName, WorkspaceId,
+};
 use crate::inbox::Source;
 use crate::json;
 use crate::retry_policy::RetryPolicy;
@@ -30,6 +32,9 @@ pub struct Plan {
     pub version: u32,
     /// The environment: `dev`, `staging` or `prod`.
     pub environment: Environment,
+    /// The workspace of its runs. Absent: each request may name one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceId>,
     /// The author, who may not approve runs of the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<PersonId>,
@@ -235,6 +240,21 @@ pub struct PlannedStep {
     pub rollback_reads: InputRefs,
 }
 
+impl PlannedStep {
+    /// The calls that the workflow declares: that of the step, and that of its rollback.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        let own = match &self.work {
+            Work::Call(call) => Some(call),
+            Work::Wait { .. } | Work::Gate { .. } => None,
+        };
+        let rollback = match &self.rollback {
+            Some(Undo::Call(call)) => Some(call),
+            Some(Undo::Auto) | None => None,
+        };
+        own.into_iter().chain(rollback)
+    }
+}
+
 /// What a step does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -387,6 +407,7 @@ impl Plan {
             workflow,
             version: 1,
             environment,
+            workspace: None,
             author: None,
             validation: Validation::default_in(environment),
             approval_timing: ApprovalTiming::default_in(environment),
@@ -395,6 +416,14 @@ impl Plan {
             concurrency: None,
             sample: None,
             steps,
+        }
+    }
+
+    /// The workspace of a run that is requested in `requested`; `None` if the workflow belongs to another one.
+    pub fn workspace_of_run(&self, requested: Option<&WorkspaceId>) -> Option<WorkspaceId> {
+        match (&self.workspace, requested) {
+            (Some(own), Some(other)) if own != other => None,
+            (own, requested) => Some(own.as_ref().or(requested).cloned().unwrap_or_default()),
         }
     }
 

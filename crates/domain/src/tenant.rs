@@ -42,6 +42,9 @@ pub struct Tenant {
     /// The connections that its admins have set. Operators configure others in the file of the process.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub connections: BTreeMap<ConnectionName, Connection>,
+    /// Regular expressions. What matches is replaced in what external systems return.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redact: Vec<String>,
     /// Set while dispatch is stopped for this tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<DispatchStop>,
@@ -259,12 +262,16 @@ fn is_slack_user(text: &str) -> bool {
 pub struct Caps {
     /// The maximum number of effects in one run; undos do not count.
     pub max_writes_per_run: u32,
+    /// The maximum cost of the model calls of one run, in millionths of a US dollar, failed attempts included; not
+    /// limited, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost_per_run_microusd: Option<u64>,
 }
 
 impl Default for Caps {
     /// Enough for a workflow whose every step has an effect.
     fn default() -> Self {
-        Self { max_writes_per_run: 64 }
+        Self { max_writes_per_run: 64, max_cost_per_run_microusd: None }
     }
 }
 
@@ -279,6 +286,7 @@ impl Tenant {
             people: BTreeMap::new(),
             groups: BTreeMap::new(),
             connections: BTreeMap::new(),
+            redact: Vec::new(),
             stopped: None,
             revision: 0,
         }

@@ -3,6 +3,7 @@
 
 use serde_json::Number;
 
+use crate::connection::ConnectionKind;
 use crate::effect::{Action, ActionOrigin, EffectClass};
 use crate::id::{BlastRadius, StepSeq};
 use crate::plan::{Environment, Plan, PlannedStep, Validation};
@@ -37,6 +38,7 @@ pub struct ActionContext<'a> {
 
 /// Applies the limits and the validation mode of the workflow to `verdict`.
 pub fn tighten(verdict: Verdict, action: &Action, context: &ActionContext<'_>) -> Verdict {
+    let verdict = within_budget(verdict, action, context);
     if !action.class.has_effect() {
         return without_approval(verdict);
     }
@@ -82,6 +84,23 @@ fn within_caps(verdict: Verdict, context: &ActionContext<'_>) -> Verdict {
     }
     let message = format!("the run has performed {done} effects; the tenant allows {max} per run");
     verdict.tightened(Ruling::Deny, Reason::runtime("caps/max_writes_per_run", message))
+}
+
+/// Denies a call of a model that could exceed the budget of the run. The cost so far includes failed attempts.
+fn within_budget(verdict: Verdict, action: &Action, context: &ActionContext<'_>) -> Verdict {
+    let is_metered = action.connection.as_ref().is_some_and(|on| on.kind == ConnectionKind::Model);
+    let (Some(max), true) = (context.caps.max_cost_per_run_microusd, is_metered) else { return verdict };
+    let spent = context.record.cost_microusd;
+    let message = match action.estimate_microusd {
+        Some(estimate) if spent.saturating_add(estimate) <= max => return verdict,
+        Some(estimate) => format!(
+            "the call may cost {estimate} microdollars, and the run has cost {spent}; the tenant allows {max} per run"
+        ),
+        None => {
+            "the tenant limits the cost of a run, and the connection has no price for this model".to_owned()
+        }
+    };
+    verdict.tightened(Ruling::Deny, Reason::runtime("caps/max_cost_per_run", message))
 }
 
 /// Two people must approve an action that destroys data, and one with a high blast radius, also if the tenant's own policy

@@ -3,7 +3,8 @@
 use domain::payload::Fingerprint;
 use domain::tenant::InvalidPeople;
 use domain::{
-    ConnectionName, Digest, InboxStatus, KeyId, Refusal, RunKey, RunStatus, TenantId, WorkerId, WorkflowName,
+    ConnectionName, Digest, InboxStatus, KeyId, Refusal, RunKey, RunStatus, StepId, TenantId, WorkerId,
+    WorkflowName, WorkspaceId,
 };
 pub use store::error_chain;
 use store::{NewerFormat, StoreError};
@@ -103,6 +104,9 @@ pub enum EngineError {
     /// Two users share an identity, or a group names an unknown user.
     #[error(transparent)]
     BadPeople(#[from] InvalidPeople),
+    /// A regular expression in `redact` cannot be used.
+    #[error(transparent)]
+    BadRedaction(#[from] credentials::InvalidRedaction),
     /// Without a directory, every approver would count.
     #[error(
         "`people` is empty, but tenant {tenant} has a directory; keep at least one user, because without a directory \
@@ -117,6 +121,12 @@ pub enum EngineError {
     /// A connection that cannot be set or removed.
     #[error("connection {connection}: {why}")]
     BadConnection { connection: ConnectionName, why: String },
+    /// The request names another workspace than the workflow.
+    #[error("workflow {workflow} belongs to workspace {workspace}; omit the workspace of the request")]
+    OtherWorkspace { workflow: WorkflowName, workspace: WorkspaceId },
+    /// A workflow cannot be applied: a step has no usable connection.
+    #[error("step {step}: {why}")]
+    StepConnection { step: StepId, why: String },
     /// Another change was written since the caller read the connection.
     #[error("connection {connection} was changed by another request; read it again and retry")]
     ConnectionChanged { connection: ConnectionName },

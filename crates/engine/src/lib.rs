@@ -32,7 +32,9 @@ use connectors::ToolRegistry;
 use domain::{Initiator, TenantId, Timestamp};
 use store::Store;
 
-pub use admission::{AcceptResult, AdmissionService, InboundEvent, StartOutcome, StartResult, StartRun};
+pub use admission::{
+    AcceptResult, AdmissionService, InboundEvent, StartApplied, StartOutcome, StartResult, StartRun,
+};
 pub use core::bundles::TenantBundle;
 pub use core::connections::{ConnectionParts, ResolvedConnection};
 pub use core::dispatch::DispatchState;

@@ -5,7 +5,7 @@ use domain::record::Effects;
 use domain::view::step_status;
 use domain::{
     BlobRef, Digest, Failure, Fence, IdempotencyKey, Payload, RecordName, RunId, RunStatus, StepId,
-    StepRecord, StepSeq, StepState, StepStatus, TenantId, WorkerId, WorkflowName,
+    StepRecord, StepSeq, StepState, StepStatus, TenantId, WorkerId, WorkflowName, WorkspaceId,
 };
 use evidence::BundleComparison;
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,10 @@ pub struct RunDocument {
     #[schema(value_type = String)]
     pub workflow: WorkflowName,
     pub version: u32,
+    /// The workspace, which selects the connections of the run.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub workspace: WorkspaceId,
     /// The hash of the plan.
     #[schema(value_type = String)]
     pub plan: Digest,
@@ -231,6 +235,7 @@ pub fn run_document(snapshot: &RunSnapshot) -> RunDocument {
         tenant: record.key.tenant.clone(),
         workflow: record.workflow.clone(),
         version: record.workflow_version,
+        workspace: record.workspace.clone(),
         plan: record.plan,
         status: record.status,
         current_step: record.at,

@@ -1,7 +1,7 @@
 //! A run as text.
 
 use domain::plan::{Plan, PlannedStep, Work};
-use domain::{RunStatus, StepSeq, StepStatus, Timestamp};
+use domain::{RunStatus, StepSeq, StepStatus, Timestamp, WorkspaceId};
 
 use crate::json::{
     CanceledDocument, ChainDocument, NextActionDocument, OTHER_KEY, RunDocument, StepDocument, WaitDocument,
@@ -46,6 +46,7 @@ fn heading(run: &RunDocument, now: Timestamp) -> String {
     let lines = [
         ("run", Some(run.run.to_string())),
         ("workflow", Some(format!("{workflow}, version {version}, {}", counted(steps.len(), "step")))),
+        ("workspace", Some(run.workspace.to_string()).filter(|_| run.workspace != WorkspaceId::default())),
         ("status", Some(status(run))),
         ("canceled", run.canceled.as_ref().map(CanceledDocument::line)),
         ("started", Some(format!("{}{ago}", in_seconds(created_at)))),

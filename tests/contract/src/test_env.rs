@@ -158,7 +158,7 @@ fn connections() -> ConnectionParts {
     };
     let tenants = ["acme", "umbrella"].map(of_tenant).into();
     let operator = OperatorConnections { tenants, ..OperatorConnections::default() };
-    ConnectionParts { operator: Arc::new(operator), ..ConnectionParts::default() }
+    ConnectionParts { operator: Arc::new(operator), is_complete: true, ..ConnectionParts::default() }
 }
 
 fn request(method: &Method, key: &str, path: &str) -> axum::http::request::Builder {

@@ -1,6 +1,5 @@
 //! Fakes of the external systems that the governed workflow calls: ServiceNow, a model, and Slack for approvals.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::slack::Slack;
@@ -60,7 +59,8 @@ impl ExternalSystems {
             |name: &str| format!("env://{name}").parse::<SecretRef>().map_err(|error| error.to_string());
         let basic = CredentialSpec::Basic { user: USER.to_owned(), password: secret("PASSWORD")? };
         let bearer = CredentialSpec::Bearer { token: secret("KEY")? };
-        let bedrock = ConnectionOptions { model_api: Some(ModelApi::Bedrock), prices: BTreeMap::new() };
+        let bedrock =
+            ConnectionOptions { model_api: Some(ModelApi::Bedrock), ..ConnectionOptions::default() };
         let (instance, model) = (self.servicenow.url(), self.model.url());
         let connections = [
             connection(ConnectionKind::ServiceNow, instance, basic, ConnectionOptions::default()),
@@ -74,7 +74,7 @@ impl ExternalSystems {
             "KEY" => Some(KEY.to_owned()),
             _ => None,
         });
-        Ok(ConnectionParts { operator, secrets: Arc::new(secrets) })
+        Ok(ConnectionParts { operator, is_complete: true, secrets: Arc::new(secrets) })
     }
 
     /// The approval notifier.

@@ -230,7 +230,7 @@ impl Simulation {
     /// Starts the run and performs the flow's script. A caller that crashes or gets no answer tries again.
     async fn run_script(&self) {
         let tenant = Tenant {
-            caps: Caps { max_writes_per_run: self.flow.writes_max },
+            caps: Caps { max_writes_per_run: self.flow.writes_max, ..Caps::default() },
             ..Tenant::new(self.run.tenant.clone())
         };
         let _ = self.store.put_tenant(tenant).await;

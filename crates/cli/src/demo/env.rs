@@ -97,7 +97,13 @@ impl DemoEnv {
     pub(super) async fn start(&self, path: &Path, key: &str, input: Value) -> Result<RunKey, CliError> {
         let plan = read_workflow(path, &default_tools())?;
         let key = IdempotencyKey::new(key).map_err(|error| CliError::Demo(error.to_string()))?;
-        Ok(start_run(&self.engine, StartRequest { plan, input, key, record: None }, &self.context).await?.run)
+        Ok(start_run(
+            &self.engine,
+            StartRequest { plan, workspace: None, input, key, record: None },
+            &self.context,
+        )
+        .await?
+        .run)
     }
 
     /// Starts a worker process, like `countersign worker`.

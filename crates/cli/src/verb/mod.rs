@@ -86,7 +86,7 @@ pub(crate) async fn run(
     match command {
         Command::Worker(args) => Box::pin(worker::run(args, context)).await,
         Command::Serve(args) => Box::pin(serve::run(args, context)).await,
-        Command::Workflow(workflow::Verb::Check(args)) => workflow::check::run(&args, context),
+        Command::Workflow(workflow::Verb::Check(args)) => workflow::check::run(&args, context).await,
         Command::Workflow(workflow::Verb::Apply(args)) => workflow::apply::run(args, context).await,
         Command::Workflow(workflow::Verb::List(args)) => workflow::list::run(&args, context).await,
         Command::Workflow(workflow::Verb::Reference(args)) => workflow::reference::run(&args, context),

@@ -84,7 +84,7 @@ fn invalid_arguments_are_refused() {
         ("worker --lease 5".to_owned(), "write a whole number and a unit"),
         ("worker --lease 1s --renew-every 1s".to_owned(), "at most half of --lease"),
         ("worker --concurrency 0".to_owned(), "--concurrency"),
-        ("worker --allow-host *.internal".to_owned(), "is a pattern; write the full name of each host"),
+        ("worker --allow-host *.internal".to_owned(), "is not a pattern; write `*.` and a name with a dot"),
     ] {
         env.run(&line).expect(2).prints(words);
     }

@@ -415,7 +415,9 @@ async fn start_many(env: &TestEnv, count: usize) {
     for n in 0..count {
         let key = format!("k{n}").parse().unwrap();
         let input = serde_json::json!({});
-        handle.start(&"triage".parse().unwrap(), key, "test", None, input).await.unwrap();
+        let request =
+            engine::StartApplied { key, trigger_kind: "test", workspace: None, record: None, input };
+        handle.start(&"triage".parse().unwrap(), request).await.unwrap();
     }
 }
 

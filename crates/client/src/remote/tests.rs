@@ -52,7 +52,8 @@ async fn start_is_retried_with_the_same_key() {
     let requests = Arc::new(Requests::default());
     let server = serve(Router::new().fallback(busy).with_state(Arc::clone(&requests))).await;
     let workflow = "w".parse().unwrap();
-    let request = api_types::StartRun { workflow, input: serde_json::json!({}), record: None };
+    let request =
+        api_types::StartRun { workflow, workspace: None, input: serde_json::json!({}), record: None };
     let started = client(&server).start(&request, "k".to_owned()).await.unwrap();
     assert!(started.new);
     assert_eq!(*requests.keys.lock().unwrap(), ["k", "k", "k"]);
@@ -83,8 +84,12 @@ async fn proxy_error_leaves_the_outcome_open() {
     assert!(error.is_unreachable() && error.is_outcome_unknown(), "{error:?}");
     assert!(error.to_string().contains("502") && error.to_string().contains("unknown"), "{error}");
     assert_eq!(requests.count.load(Ordering::SeqCst), 1, "an unrepeatable request is sent once");
-    let request =
-        api_types::StartRun { workflow: "w".parse().unwrap(), input: serde_json::json!({}), record: None };
+    let request = api_types::StartRun {
+        workflow: "w".parse().unwrap(),
+        workspace: None,
+        input: serde_json::json!({}),
+        record: None,
+    };
     assert!(client(&server).start(&request, "k".to_owned()).await.unwrap().new);
     assert_eq!(requests.count.load(Ordering::SeqCst), 3);
 }
@@ -99,8 +104,12 @@ async fn later_unreachable_attempt_keeps_the_outcome_open() {
         let gone = b"HTTP/1.1 504 Gateway Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
         stream.write_all(gone).await.unwrap();
     });
-    let request =
-        api_types::StartRun { workflow: "w".parse().unwrap(), input: serde_json::json!({}), record: None };
+    let request = api_types::StartRun {
+        workflow: "w".parse().unwrap(),
+        workspace: None,
+        input: serde_json::json!({}),
+        record: None,
+    };
     let error = client(&server).start(&request, "k".to_owned()).await.unwrap_err();
     assert!(error.is_outcome_unknown(), "{error:?}");
 }

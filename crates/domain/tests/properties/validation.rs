@@ -1,9 +1,13 @@
 //! The runtime's own rules, on top of a policy that allows everything.
 
-use domain::plan::{Validation, Work};
+use domain::connection::ActionConnection;
+use domain::plan::{Environment, Validation, Work};
 use domain::tenant::Caps;
 use domain::validation::{ActionContext, tighten};
-use domain::{Action, ActionOrigin, ApproverCount, BlastRadius, Plan, PlannedStep, Ruling, StepSeq, Verdict};
+use domain::{
+    Action, ActionOrigin, ApproverCount, BlastRadius, ConnectionKind, Plan, PlannedStep, Ruling, RunRecord,
+    StepSeq, Verdict,
+};
 
 use crate::plans::{self, call, step};
 use crate::scenario::Scenario;
@@ -28,15 +32,24 @@ fn ruling_for(plan: &Plan, change: impl FnOnce(&mut ActionContext<'_>)) -> Rulin
 }
 
 fn verdict_for(plan: &Plan, change: impl FnOnce(&mut ActionContext<'_>)) -> Verdict {
+    verdict_on(plan, &Caps::default(), |_, _| {}, change)
+}
+
+fn verdict_on(
+    plan: &Plan,
+    caps: &Caps,
+    prepare: impl FnOnce(&mut RunRecord, &mut Action),
+    change: impl FnOnce(&mut ActionContext<'_>),
+) -> Verdict {
     let env = TestEnv::new(&Scenario { plans: [plan.clone(), plan.clone()], ops: Vec::new() }, |_, _| {});
-    let record = &env.runs[0].record;
-    let action: Action = plans::action(plan, &record.key.run, FIRST, false);
-    let caps = Caps::default();
+    let mut record = env.runs[0].record.clone();
+    let mut action: Action = plans::action(plan, &record.key.run, FIRST, false);
+    prepare(&mut record, &mut action);
     let mut context = ActionContext {
         plan,
-        record,
+        record: &record,
         seq: FIRST,
-        caps: &caps,
+        caps,
         writes_done: 0,
         origin: ActionOrigin::Forward,
         attempt: 0,
@@ -112,4 +125,31 @@ fn final_only_validates_every_step_above_a_low_blast_radius() {
         let last = rule_for(&plan, |context| context.has_later_effect = false);
         assert_eq!(last.as_deref(), Some("validation/mode"), "{blast_radius:?}");
     }
+}
+
+#[test]
+fn model_call_stays_within_the_budget_of_the_run() {
+    let plan = one_call("read", BlastRadius::Low);
+    let ruling = |max: Option<u64>, kind: ConnectionKind, estimate: Option<u64>, spent: u64| {
+        let caps = Caps { max_cost_per_run_microusd: max, ..Caps::default() };
+        let on = ActionConnection { name: "model".parse().unwrap(), kind, environment: Environment::Dev };
+        let prepare = |record: &mut RunRecord, action: &mut Action| {
+            record.cost_microusd = spent;
+            action.connection = Some(on);
+            action.estimate_microusd = estimate;
+        };
+        let verdict = verdict_on(&plan, &caps, prepare, |_| {});
+        (verdict.ruling == Ruling::Deny).then(|| verdict.reasons.last().unwrap().rule.clone())
+    };
+    let over = Some("caps/max_cost_per_run".to_owned());
+    assert_eq!(ruling(Some(100), ConnectionKind::Model, Some(40), 60), None);
+    assert_eq!(ruling(Some(100), ConnectionKind::Model, Some(41), 60), over);
+    assert_eq!(ruling(Some(100), ConnectionKind::Model, Some(u64::MAX), 60), over);
+    assert_eq!(
+        ruling(Some(100), ConnectionKind::Model, None, 0),
+        over,
+        "without a price the cost is unknown"
+    );
+    assert_eq!(ruling(Some(100), ConnectionKind::Http, None, 1_000), None);
+    assert_eq!(ruling(None, ConnectionKind::Model, Some(u64::MAX), 60), None);
 }

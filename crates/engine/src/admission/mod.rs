@@ -17,7 +17,7 @@ mod start;
 mod workflows;
 
 pub use inbox::{AcceptResult, InboundEvent};
-pub use request::{StartOutcome, StartResult, StartRun};
+pub use request::{StartApplied, StartOutcome, StartResult, StartRun};
 
 crate::core::service! {
     /// Turns events and requests into runs.

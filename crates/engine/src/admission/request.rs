@@ -28,6 +28,18 @@ pub struct StartRun {
     pub inherited: Inherited,
 }
 
+/// A request to start a run of the applied version of a workflow.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartApplied {
+    /// The same key is the same run for ever.
+    pub key: IdempotencyKey,
+    pub trigger_kind: &'static str,
+    /// Absent: that of the workflow.
+    pub workspace: Option<WorkspaceId>,
+    pub record: Option<RecordName>,
+    pub input: Value,
+}
+
 /// The run that a request is answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartResult {

@@ -5,8 +5,7 @@
 
 use domain::plan::Schedule;
 use domain::{
-    AppliedWorkflow, Cause, Digest, IdempotencyKey, Initiator, Plan, Refusal, Source, StartRequest,
-    Timestamp, WorkspaceId,
+    AppliedWorkflow, Cause, Digest, IdempotencyKey, Initiator, Plan, Refusal, Source, StartRequest, Timestamp,
 };
 use serde_json::json;
 use store::{DueSchedule, Store};
@@ -93,7 +92,7 @@ fn event(
         }),
         start_request: Some(StartRequest {
             plan: applied.plan,
-            workspace: WorkspaceId::default(),
+            workspace: None,
             trigger_kind: Source::Schedule.to_string(),
             by: Initiator::new(Cause::System, format!("schedule:{}", applied.workflow)),
             applied_by: applied.applied_by(),

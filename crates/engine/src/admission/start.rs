@@ -5,9 +5,8 @@ use std::sync::Arc;
 use domain::inbox::{DEDUPE_TTL, PENDING_MAX};
 use domain::payload::Fingerprint;
 use domain::{
-    AppliedWorkflow, Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Inherited, Initiator, Job,
-    Millis, OnConflict, Outgoing, PersonId, Plan, QueueName, RecordName, Refusal, RunKey, Source,
-    StartRequest, WorkflowName, WorkspaceId, json,
+    AppliedWorkflow, Cause, Digest, InboxEntry, InboxStatus, Inherited, Initiator, Job, Millis, OnConflict,
+    Outgoing, PersonId, Plan, QueueName, Refusal, RunKey, Source, StartRequest, WorkflowName, json,
 };
 use serde_json::Value;
 use store::Store;
@@ -16,7 +15,7 @@ use workflow::CompiledPlan;
 use super::admit::AdmitResult;
 use super::concurrency::KeyConflict;
 use super::inbox::{AcceptResult, InboundEvent};
-use super::request::{StartOutcome, StartResult, StartRun, invalid_input};
+use super::request::{StartApplied, StartOutcome, StartResult, StartRun, invalid_input};
 use crate::admission::AdmissionService;
 use crate::core::AdvanceResult;
 use crate::core::journal;
@@ -28,7 +27,7 @@ impl StartRun {
     fn into_event(self) -> InboundEvent {
         let start_request = StartRequest {
             plan: self.plan.hash(),
-            workspace: self.workspace,
+            workspace: Some(self.workspace),
             trigger_kind: self.trigger_kind,
             by: self.by,
             applied_by: self.applied_by,
@@ -65,15 +64,18 @@ impl<S: Store> TenantHandle<S> {
     pub async fn start(
         &self,
         workflow: &WorkflowName,
-        key: IdempotencyKey,
-        trigger_kind: &str,
-        record: Option<RecordName>,
-        input: Value,
+        request: StartApplied,
     ) -> Result<StartResult, EngineError> {
+        let StartApplied { key, trigger_kind, workspace, record, input } = request;
         let (applied, plan) = self.applied(workflow).await?;
+        let workspace =
+            plan.plan().workspace_of_run(workspace.as_ref()).ok_or_else(|| EngineError::OtherWorkspace {
+                workflow: workflow.clone(),
+                workspace: plan.plan().workspace.clone().unwrap_or_default(),
+            })?;
         let request = StartRun {
             tenant: self.tenant.clone(),
-            workspace: WorkspaceId::default(),
+            workspace,
             plan: plan.plan().clone(),
             trigger_kind: trigger_kind.to_owned(),
             record,
@@ -311,14 +313,15 @@ fn request(entry: &InboxEntry, plan: &CompiledPlan, event: &Value, applied_by: O
     let source = entry.source.as_str();
     let start = entry.start_request.clone().unwrap_or_else(|| StartRequest {
         plan: plan.plan().hash(),
-        workspace: WorkspaceId::default(),
+        workspace: None,
         trigger_kind: source.to_owned(),
         by: Initiator::new(Cause::Webhook, source),
         applied_by,
     });
     StartRun {
         tenant: entry.run.tenant.clone(),
-        workspace: start.workspace,
+        // A request that names another workspace than the workflow was refused.
+        workspace: plan.plan().workspace_of_run(start.workspace.as_ref()).unwrap_or_default(),
         plan: plan.plan().clone(),
         trigger_kind: start.trigger_kind,
         key: entry.key.clone(),
@@ -363,7 +366,7 @@ pub(super) mod tests {
         let source = "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: transform }\n";
         StartRun {
             tenant: "acme".parse().unwrap(),
-            workspace: WorkspaceId::default(),
+            workspace: domain::WorkspaceId::default(),
             plan: workflow::parse(source, &["transform".parse().unwrap()].into()).unwrap(),
             trigger_kind: "test".to_owned(),
             record: None,

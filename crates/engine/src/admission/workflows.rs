@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::audit::AdminChange;
-use domain::{AppliedWorkflow, Plan, Refusal, RunRecord, WorkflowName};
+use domain::{AppliedWorkflow, Plan, Refusal, RunRecord, Tenant, WorkflowName};
 use store::{AuditedWrite, Store, Write};
 use workflow::CompiledPlan;
 
@@ -14,23 +14,8 @@ use crate::tenant_handle::TenantHandle;
 impl<S: Store> TenantHandle<S> {
     /// Applies a workflow: from now on its trigger starts runs of this version.
     pub async fn apply(&self, plan: &Plan) -> Result<AppliedWorkflow, EngineError> {
-        self.check_author(plan).await?;
-        self.check_trigger(plan).await?;
+        let applied = self.check_plan(plan).await?;
         self.core.put_plan(&self.tenant, plan).await?;
-        // Applying the same version again keeps who applied it first, and when.
-        let versions = self.versions(&plan.workflow).await?;
-        let existing = versions
-            .into_iter()
-            .find(|existing| existing.version == plan.version && existing.plan == plan.hash());
-        let applied = existing.unwrap_or_else(|| AppliedWorkflow {
-            tenant: self.tenant.clone(),
-            workflow: plan.workflow.clone(),
-            version: plan.version,
-            plan: plan.hash(),
-            triggered_by: plan.triggered_by.clone(),
-            at: self.now(),
-            by: self.by.clone(),
-        });
         let due = first_occurrence(plan, self.now())?;
         let change = AdminChange::WorkflowApplied {
             workflow: applied.workflow.clone(),
@@ -45,14 +30,50 @@ impl<S: Store> TenantHandle<S> {
         }
     }
 
-    /// Refuses an author who is not in the directory. If the tenant lists no users, every author is accepted.
-    async fn check_author(&self, plan: &Plan) -> Result<(), EngineError> {
-        let Some(author) = &plan.author else { return Ok(()) };
+    /// Refuses a workflow that does not fit the tenant: its author, its connections, its trigger or its version. Returns
+    /// what [`apply`](Self::apply) would write.
+    pub async fn check_plan(&self, plan: &Plan) -> Result<AppliedWorkflow, EngineError> {
         let tenant = self.core.retry_busy(|store| store.tenant(&self.tenant)).await?;
-        if tenant.is_none_or(|tenant| tenant.knows(author)) {
-            return Ok(());
+        let tenant = tenant.unwrap_or_else(|| Tenant::new(self.tenant.clone()));
+        check_author(plan, &tenant)?;
+        self.check_connections(plan, &tenant)?;
+        self.check_trigger(plan).await?;
+        let (workflow, version) = (plan.workflow.clone(), plan.version);
+        let versions = self.versions(&workflow).await?;
+        // Applying the same version again keeps who applied it first, and when.
+        if let Some(same) =
+            versions.iter().find(|applied| applied.version == version && applied.plan == plan.hash())
+        {
+            return Ok(same.clone());
         }
-        Err(Refusal::UnknownAuthor { workflow: plan.workflow.clone(), author: author.clone() }.into())
+        if versions.iter().any(|applied| applied.version >= version) {
+            return Err(Refusal::WorkflowNotNewer { workflow, version }.into());
+        }
+        Ok(AppliedWorkflow {
+            tenant: self.tenant.clone(),
+            workflow,
+            version,
+            plan: plan.hash(),
+            triggered_by: plan.triggered_by.clone(),
+            at: self.now(),
+            by: self.by.clone(),
+        })
+    }
+
+    /// Refuses a step whose connection is missing, is of another kind, or is one of several.
+    fn check_connections(&self, plan: &Plan, tenant: &Tenant) -> Result<(), EngineError> {
+        for step in &plan.steps {
+            for call in step.calls() {
+                let Some(tool) = self.core.tools.get(&call.tool) else { continue };
+                let call = (&**tool, call.connection.as_ref());
+                let checked = self.core.connections.check_call(tenant, call);
+                checked.map_err(|failure| EngineError::StepConnection {
+                    step: step.id.clone(),
+                    why: failure.message,
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a trigger whose events match another workflow too: they would start neither.
@@ -112,5 +133,15 @@ impl<S: Store> TenantHandle<S> {
 
     pub async fn plan_of(&self, record: &RunRecord) -> Result<Arc<CompiledPlan>, EngineError> {
         self.core.plan(&self.tenant, record.plan).await
+    }
+}
+
+/// Refuses an author who is not in the directory. If the tenant lists no users, every author is accepted.
+fn check_author(plan: &Plan, tenant: &Tenant) -> Result<(), EngineError> {
+    match &plan.author {
+        Some(author) if !tenant.knows(author) => {
+            Err(Refusal::UnknownAuthor { workflow: plan.workflow.clone(), author: author.clone() }.into())
+        }
+        Some(_) | None => Ok(()),
     }
 }

@@ -5,14 +5,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use connectors::{
-    Credential, LookUpResult, NOT_CONNECTED, Observed, OperatorConnections, ProposalRequest, Tool, ToolCall,
-    ToolConnection, ToolOutcome, ToolResult,
+    Authenticated, CREDENTIAL_UNAVAILABLE, ConnectionUse, LookUpResult, NOT_AUTHORIZED, NOT_CONNECTED,
+    NotAuthenticated, Observed, OperatorConnections, ProposalRequest, Tool, ToolCall, ToolConnection,
+    ToolOutcome, ToolResult, authenticate,
 };
-use credentials::{FetchedSecret, NoSecrets, Redactor, SecretError, SecretSource};
+use credentials::{
+    FetchedSecret, LockedSecret, NoSecrets, RedactionPatterns, Redactor, SecretError, SecretSource,
+};
 use domain::command::{AttemptMode, EffectOutcome};
-use domain::connection::ActionConnection;
-use domain::{Connection, ConnectionKind, ConnectionName, Failure, Millis, Tenant, TenantId, WorkspaceId};
+use domain::connection::{ActionConnection, CredentialSpec};
+use domain::{
+    Connection, ConnectionKind, ConnectionName, Failure, Millis, Tenant, TenantId, Timestamp, WorkspaceId,
+};
 use secrecy::{ExposeSecret as _, SecretString};
+use tokio::time::Instant;
 
 /// The failure code of a step whose connection does not exist, or is of another kind.
 const CONNECTION_UNKNOWN: &str = "CONNECTION_UNKNOWN";
@@ -23,20 +29,23 @@ const CONNECTION_AMBIGUOUS: &str = "CONNECTION_AMBIGUOUS";
 /// The failure code of a connection that names something which the operator has not given to the tenant.
 const CONNECTION_REFUSED: &str = "CONNECTION_REFUSED";
 
-/// The failure code of a secret that cannot be fetched.
-const CREDENTIAL_UNAVAILABLE: &str = "CREDENTIAL_UNAVAILABLE";
+/// The failure code of a tenant's expressions that this program cannot use.
+const REDACTION_INVALID: &str = "REDACTION_INVALID";
 
 /// The connections that the operator configured, and the source of secrets.
 #[derive(Clone)]
 pub struct ConnectionParts {
     pub operator: Arc<OperatorConnections>,
+    /// Whether `operator` is known to be what the workers have. Otherwise a workflow is applied although it names a
+    /// connection that this process does not know.
+    pub is_complete: bool,
     pub secrets: Arc<dyn SecretSource>,
 }
 
 impl Default for ConnectionParts {
     /// No connections, and no secrets.
     fn default() -> Self {
-        Self { operator: Arc::default(), secrets: Arc::new(NoSecrets) }
+        Self { operator: Arc::default(), is_complete: false, secrets: Arc::new(NoSecrets) }
     }
 }
 
@@ -66,16 +75,56 @@ impl ResolvedConnection {
 pub(crate) struct ConnectedTool {
     tool: Arc<dyn Tool>,
     redactor: Redactor,
-    fetched: Option<FetchedSecret>,
-    /// The id of the secret, which is not secret.
-    credential: Option<String>,
+    /// Absent if the tool has no credential.
+    credential: Option<StepCredential>,
+}
+
+/// The credential of one step, and what another one is made from.
+struct StepCredential {
+    fetched: FetchedSecret,
+    tenant: TenantId,
+    spec: CredentialSpec,
+    bound: ToolConnection,
+    /// The tool without a connection.
+    unconnected: Arc<dyn Tool>,
     secrets: Arc<dyn SecretSource>,
+    /// The time of signatures.
+    at: Timestamp,
 }
 
 impl ConnectedTool {
+    fn anonymous(tool: Arc<dyn Tool>) -> Self {
+        Self { tool, redactor: Redactor::default(), credential: None }
+    }
+
+    /// Connects the tool with this credential.
+    async fn authenticated(credential: StepCredential) -> Result<Self, CredentialFailure> {
+        let StepCredential { fetched, spec, bound, unconnected, at, .. } = &credential;
+        let secret = SecretString::from(fetched.value.expose_secret());
+        match authenticate(bound.clone(), spec, secret, *at).await {
+            Ok(Authenticated { connection, secrets }) => {
+                let locked: Vec<LockedSecret> = secrets
+                    .iter()
+                    .map(|secret| LockedSecret::from(secret.expose_secret().to_owned()))
+                    .collect();
+                let tool = unconnected.connect(&connection).unwrap_or_else(|| Arc::clone(unconnected));
+                Ok(Self { tool, redactor: Redactor::new(&locked), credential: Some(credential) })
+            }
+            Err(error) => {
+                credential.release().await;
+                Err(error.into())
+            }
+        }
+    }
+
     /// Reads the external system, and releases the credential. What it returns contains no secret of the step.
     pub(crate) async fn observe(mut self, request: &ProposalRequest<'_>) -> Observed {
-        let observed = self.tool.observe(request).await;
+        let mut observed = self.tool.observe(request).await;
+        if matches!(&observed, Observed::Terminal(failure) if is_not_authorized(failure))
+            && self.replace_credential().await
+        {
+            observed = self.tool.observe(request).await;
+        }
         self.release().await;
         match observed {
             Observed::NotNeeded => Observed::NotNeeded,
@@ -89,7 +138,15 @@ impl ConnectedTool {
 
     /// Calls the tool as `mode` requires, and releases the credential. What it returns contains no secret of the step.
     pub(crate) async fn call(mut self, mode: AttemptMode, call: ToolCall<'_>) -> ToolOutcome {
-        let outcome = call_tool(&*self.tool, mode, call).await;
+        let started = Instant::now();
+        let mut outcome = call_tool(&*self.tool, mode, call.clone()).await;
+        // A refused credential changed nothing. It may have been replaced after it was fetched.
+        if matches!(&outcome, ToolOutcome::Terminal(failure) if is_not_authorized(failure))
+            && self.replace_credential().await
+        {
+            let time_left = call.time_left.saturating_sub(started.elapsed());
+            outcome = call_tool(&*self.tool, mode, ToolCall { time_left, ..call }).await;
+        }
         self.release().await;
         match outcome {
             ToolOutcome::Done(done) => ToolOutcome::Done(self.clean_result(done)),
@@ -100,12 +157,34 @@ impl ConnectedTool {
         }
     }
 
-    /// Ends the lease of a dynamic secret. If that fails, the secret ends with its lease.
-    async fn release(&mut self) {
-        let Some(fetched) = self.fetched.take() else { return };
-        if let Err(error) = self.secrets.release(fetched).await {
-            let credential = self.credential.as_deref();
-            tracing::warn!(event = "credential_not_released", credential, %error, "credential not released");
+    /// Fetches the credential again, from its store. Returns whether it is another one.
+    async fn replace_credential(&mut self) -> bool {
+        let Some(refused) = &self.credential else { return false };
+        let fetched = refused.secrets.fetch_fresh(&refused.tenant, refused.spec.secret()).await;
+        let Ok(fetched) = fetched else { return false };
+        let is_other = fetched.value.expose_secret() != refused.fetched.value.expose_secret();
+        let fresh = refused.with(fetched);
+        if !is_other {
+            fresh.release().await;
+            return false;
+        }
+        match Self::authenticated(fresh).await {
+            Ok(connected) => {
+                let before = std::mem::replace(self, connected);
+                self.redactor = before.redactor.and(std::mem::take(&mut self.redactor));
+                if let Some(refused) = before.credential {
+                    refused.release().await;
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Ends the lease of a dynamic secret.
+    async fn release(&self) {
+        if let Some(credential) = &self.credential {
+            credential.release().await;
         }
     }
 
@@ -125,11 +204,37 @@ impl ConnectedTool {
             if count > 0 {
                 fields.insert("redacted".to_owned(), count.into());
             }
-            let credential = self.credential.as_deref();
-            fields.extend(credential.map(|id| ("credential".to_owned(), id.into())));
+            let id = self.credential.as_ref().map(|credential| credential.fetched.id.as_str());
+            fields.extend(id.map(|id| ("credential".to_owned(), id.into())));
         }
         ToolResult { output, response, inverse: inverse.map(|(inverse, _)| inverse), ..done }
     }
+}
+
+impl StepCredential {
+    fn with(&self, fetched: FetchedSecret) -> Self {
+        Self {
+            fetched,
+            tenant: self.tenant.clone(),
+            spec: self.spec.clone(),
+            bound: self.bound.clone(),
+            unconnected: Arc::clone(&self.unconnected),
+            secrets: Arc::clone(&self.secrets),
+            at: self.at,
+        }
+    }
+
+    /// Ends the lease of a dynamic secret. If that fails, the secret ends with its lease.
+    async fn release(&self) {
+        if let Err(error) = self.secrets.release(self.fetched.clone()).await {
+            let credential = &self.fetched.id;
+            tracing::warn!(event = "credential_not_released", credential, %error, "credential not released");
+        }
+    }
+}
+
+fn is_not_authorized(failure: &Failure) -> bool {
+    failure.code == NOT_AUTHORIZED
 }
 
 async fn call_tool(tool: &dyn Tool, mode: AttemptMode, call: ToolCall<'_>) -> ToolOutcome {
@@ -152,6 +257,15 @@ async fn call_tool(tool: &dyn Tool, mode: AttemptMode, call: ToolCall<'_>) -> To
 
 fn unclear(failure: Failure) -> ToolOutcome {
     ToolOutcome::Retryable { failure, certainty: EffectOutcome::MayHaveHappened, retry_after: None }
+}
+
+impl From<NotAuthenticated> for CredentialFailure {
+    fn from(error: NotAuthenticated) -> Self {
+        match error {
+            NotAuthenticated::Retryable(failure, retry_after) => Self::Retryable(failure, retry_after),
+            NotAuthenticated::Terminal(failure) => Self::Terminal(failure),
+        }
+    }
 }
 
 /// Why a credential is missing.
@@ -194,34 +308,63 @@ impl ConnectionParts {
         workspace: &WorkspaceId,
         (tool, named): (&dyn Tool, Option<&ConnectionName>),
     ) -> Result<Option<ResolvedConnection>, Failure> {
-        match (tool.connection_kind(), named) {
-            (None, None) => Ok(None),
-            (None, Some(name)) => {
+        use ConnectionUse::{AnyKind, Optional, Required, Unused};
+        match (tool.connection_use(), named) {
+            (Unused | Optional(_), None) => Ok(None),
+            (Unused, Some(name)) => {
                 let message = format!("`{}` uses no connection; remove `connection: {name}`", tool.name());
                 Err(Failure::new(CONNECTION_UNKNOWN, message))
             }
-            (Some(kind), Some(name)) => self.named(tenant, workspace, (kind, name)).map(Some),
-            (Some(_), None) if tool.works_unconnected() => Ok(None),
-            (Some(kind), None) => self.only(tenant, workspace, (kind, tool)).map(Some),
+            (Optional(kind) | Required(kind), Some(name)) => {
+                self.named(tenant, workspace, (Some(kind), name)).map(Some)
+            }
+            (AnyKind, Some(name)) => self.named(tenant, workspace, (None, name)).map(Some),
+            (Required(kind), None) => self.only(tenant, workspace, (kind, tool)).map(Some),
+            (AnyKind, None) => {
+                let message = format!("`{}` needs `connection: NAME`", tool.name());
+                Err(Failure::new(NOT_CONNECTED, message))
+            }
         }
     }
 
-    /// An unknown connection and one of another tenant get the same answer.
+    /// Refuses a call whose connection is missing or ambiguous in every workspace. A workflow that is applied belongs to
+    /// no workspace: each of its runs does.
+    pub(crate) fn check_call(
+        &self,
+        tenant: &Tenant,
+        call: (&dyn Tool, Option<&ConnectionName>),
+    ) -> Result<(), Failure> {
+        if !self.is_complete {
+            return Ok(());
+        }
+        let Err(failure) = self.resolve(tenant, &WorkspaceId::default(), call) else { return Ok(()) };
+        let all = self.all(tenant);
+        let mut scoped = all.values().filter_map(|resolved| resolved.connection.workspace.as_ref());
+        match scoped.any(|workspace| self.resolve(tenant, workspace, call).is_ok()) {
+            true => Ok(()),
+            false => Err(failure),
+        }
+    }
+
+    /// The connection of this name, which must be of `kind`, if that is set. An unknown connection and one of another tenant
+    /// get the same answer.
     fn named(
         &self,
         tenant: &Tenant,
         workspace: &WorkspaceId,
-        (kind, name): (ConnectionKind, &ConnectionName),
+        (kind, name): (Option<ConnectionKind>, &ConnectionName),
     ) -> Result<ResolvedConnection, Failure> {
-        match self.visible(tenant, workspace).remove(name) {
-            Some(resolved) if resolved.connection.kind == kind => Ok(resolved),
-            Some(resolved) => {
-                let other = resolved.connection.kind;
+        let found = self.visible(tenant, workspace).remove(name);
+        let is = found.as_ref().map(|resolved| resolved.connection.kind);
+        match (found, kind.filter(|kind| Some(*kind) != is)) {
+            (Some(resolved), None) => Ok(resolved),
+            (Some(ResolvedConnection { connection, .. }), Some(kind)) => {
+                let other = connection.kind;
                 let message =
                     format!("the connection `{name}` is of kind `{other}`; the step needs `{kind}`");
                 Err(Failure::new(CONNECTION_UNKNOWN, message))
             }
-            None => {
+            (None, _) => {
                 let message = format!(
                     "the tenant has no connection `{name}` for workspace `{workspace}`; see `countersign connection list`"
                 );
@@ -266,7 +409,7 @@ impl ConnectionParts {
         connection.check().map_err(|error| refused(error.to_string()))?;
         let bound = ToolConnection::new(name, connection).map_err(|error| refused(error.to_string()))?;
         if *by_operator {
-            return Ok(bound.trust_base());
+            return Ok(bound.trust_base().trust_token_url(connection.credential.as_ref()));
         }
         // Checked again when it is used, because the operator may have taken a grant back.
         if let Some(secret) = connection.secrets().find(|secret| !self.operator.grants(tenant, secret)) {
@@ -287,36 +430,47 @@ impl ConnectionParts {
         Ok(tool.connect(&bound).unwrap_or_else(|| Arc::clone(tool)))
     }
 
-    /// The tool on the connection, with its credential as it is now.
+    /// The tool on the connection, with its credential as it is now. `at` is the time of signatures.
     pub(crate) async fn connect_with_credential(
+        &self,
+        tenant: &Tenant,
+        tool: &Arc<dyn Tool>,
+        (resolved, at): (Option<&ResolvedConnection>, Timestamp),
+    ) -> Result<ConnectedTool, CredentialFailure> {
+        // Expressions that an earlier program accepted and this one does not must not disable the redaction of secrets.
+        let expressions = RedactionPatterns::new(&tenant.redact).map_err(|error| {
+            CredentialFailure::Terminal(Failure::new(REDACTION_INVALID, error.to_string()))
+        })?;
+        let tenant = &tenant.tenant;
+        let connected = self.connect_authenticated(tenant, tool, (resolved, at)).await?;
+        Ok(ConnectedTool { redactor: connected.redactor.with_expressions(expressions), ..connected })
+    }
+
+    async fn connect_authenticated(
         &self,
         tenant: &TenantId,
         tool: &Arc<dyn Tool>,
-        resolved: Option<&ResolvedConnection>,
+        (resolved, at): (Option<&ResolvedConnection>, Timestamp),
     ) -> Result<ConnectedTool, CredentialFailure> {
-        let Some(resolved) = resolved else {
-            let (tool, secrets) = (Arc::clone(tool), Arc::clone(&self.secrets));
-            let redactor = Redactor::default();
-            return Ok(ConnectedTool { tool, redactor, fetched: None, credential: None, secrets });
-        };
+        let Some(resolved) = resolved else { return Ok(ConnectedTool::anonymous(Arc::clone(tool))) };
         let bound = self.bind(tenant, resolved).map_err(CredentialFailure::Terminal)?;
-        let (bound, redactor, fetched) = match &resolved.connection.credential {
-            None => (bound, Redactor::default(), None),
-            Some(spec) => {
-                let fetched = self
-                    .secrets
-                    .fetch(tenant, spec.secret())
-                    .await
-                    .map_err(|error| credential_failure(&error))?;
-                let redactor = Redactor::new([&fetched.value]);
-                let secret = SecretString::from(fetched.value.expose_secret());
-                (bound.with_credential(Credential::of(spec, secret)), redactor, Some(fetched))
-            }
+        let Some(spec) = resolved.connection.credential.clone() else {
+            let tool = tool.connect(&bound).unwrap_or_else(|| Arc::clone(tool));
+            return Ok(ConnectedTool::anonymous(tool));
         };
-        let tool = tool.connect(&bound).unwrap_or_else(|| Arc::clone(tool));
-        let (credential, secrets) =
-            (fetched.as_ref().map(|fetched| fetched.id.clone()), Arc::clone(&self.secrets));
-        Ok(ConnectedTool { tool, redactor, fetched, credential, secrets })
+        let fetched = self.secrets.fetch(tenant, spec.secret()).await;
+        let fetched = fetched.map_err(|error| credential_failure(&error))?;
+        let (tenant, unconnected, secrets) = (tenant.clone(), Arc::clone(tool), Arc::clone(&self.secrets));
+        ConnectedTool::authenticated(StepCredential {
+            fetched,
+            tenant,
+            spec,
+            bound,
+            unconnected,
+            secrets,
+            at,
+        })
+        .await
     }
 
     /// Refuses a connection whose secret this process could never fetch, before the step is claimed.

@@ -189,7 +189,7 @@ fn policy_settings(tenant: &TenantId, stored: Option<&Tenant>) -> Tenant {
     match stored {
         Some(stored) => {
             let (caps, connections) = (stored.caps.clone(), stored.connections.clone());
-            Tenant { policy: stored.policy, caps, connections, ..defaults }
+            Tenant { policy: stored.policy, caps, connections, redact: stored.redact.clone(), ..defaults }
         }
         None => defaults,
     }

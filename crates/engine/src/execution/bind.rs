@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use connectors::{Observed, ProposalRequest, Tool, in_trace};
+use connectors::{ConnectionUse, Observed, ProposalRequest, Tool, in_trace};
 use domain::command::{PolicyEvaluation, Postpone};
 use domain::plan::{Call, InputRefs, Undo, Work};
 use domain::receipt::ReceiptState;
@@ -274,7 +274,7 @@ impl<'s, S: Store> ExecutionService<'s, S> {
         tool: &dyn Tool,
         named: Option<&ConnectionName>,
     ) -> Result<Option<ResolvedConnection>, BindError> {
-        if tool.works_unconnected() && tool.connection_kind().is_none() && named.is_none() {
+        if tool.connection_use() == ConnectionUse::Unused && named.is_none() {
             return Ok(None);
         }
         let settings = self.core.recent_settings(&record.key.tenant).await?;
@@ -293,9 +293,10 @@ impl<'s, S: Store> ExecutionService<'s, S> {
         tool: &Arc<dyn Tool>,
         connection: Option<&ResolvedConnection>,
     ) -> Result<ConnectedTool, BindError> {
+        let settings = self.core.recent_settings(tenant).await?;
         self.core
             .connections
-            .connect_with_credential(tenant, tool, connection)
+            .connect_with_credential(&settings, tool, (connection, self.core.now()))
             .await
             .map_err(|failure| BindError::NotProposed(failure.into()))
     }

@@ -7,9 +7,10 @@ use domain::command::{
     AfterStep, AttemptMode, Command as _, EffectOutcome, Fail, Finish, Renew, Retry, RetryResult,
 };
 use domain::payload::Fingerprint;
-use domain::{Charge, Draft, Failure, Fence, Initiator, Payload, Refusal, StepSeq, failure, json};
+use domain::{Charge, Draft, Failure, Fence, Initiator, Payload, Refusal, StepSeq, Tenant, failure, json};
 use serde_json::Value;
 use store::{Store, StoreError};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::core::LoadedRun;
@@ -183,9 +184,11 @@ impl<S: Store> ExecutionService<'_, S> {
             time_left: self.core.timing.work_max.std(),
         };
         let attempt = format!("step {} fence {}", held.seq.0, held.grant.fence.0);
-        let work = in_trace(loaded.record.trace_context().next(&attempt), self.call_tool(held, call));
-        tokio::pin!(work);
         let (lease, heartbeat) = (self.core.timing.lease.std(), self.core.timing.renew_every.std());
+        let (known_end, lease_end) = watch::channel(held.since + lease);
+        let work = self.call_tool(held, call, lease_end);
+        let work = in_trace(loaded.record.trace_context().next(&attempt), work);
+        tokio::pin!(work);
         let (mut lease_ends, mut renew_at) = (held.since + lease, held.since + heartbeat);
         // A lease that expired while its claim was being written is renewed before the tool starts.
         let mut expired = Instant::now() >= lease_ends;
@@ -208,6 +211,7 @@ impl<S: Store> ExecutionService<'_, S> {
             match renewal? {
                 Renewal::Renewed { loaded: now, cancel_requested } => {
                     (loaded, expired, lease_ends) = (now, false, asked_at + lease);
+                    known_end.send_replace(lease_ends);
                     if cancel_requested && held.grant.receipt.is_none() {
                         return Ok(StepWork::Done(loaded, canceled()));
                     }
@@ -297,12 +301,33 @@ impl<S: Store> ExecutionService<'_, S> {
         Ok(Renewal::NoReply)
     }
 
-    /// Calls the tool with the credential as it is now.
-    async fn call_tool(self, held: &LeasedStep, call: ToolCall<'_>) -> ToolOutcome {
+    /// Calls the tool with the credential as it is now. If the lease expires while the credential is fetched, it must be
+    /// renewed before the call: another worker may have taken over the step.
+    async fn call_tool(
+        self,
+        held: &LeasedStep,
+        call: ToolCall<'_>,
+        mut lease_end: watch::Receiver<Instant>,
+    ) -> ToolOutcome {
         let Proposal { tool, connection, .. } = &held.proposal;
-        let tenant = &call.run.tenant;
-        let connected = self.core.connections.connect_with_credential(tenant, tool, connection.as_ref());
-        match connected.await {
+        let settings = match call.action.class.calls_out() {
+            true => self.core.recent_settings(&call.run.tenant).await,
+            // Nothing from outside is returned.
+            false => Ok(Tenant::new(call.run.tenant.clone())),
+        };
+        let settings = match settings {
+            Ok(settings) => settings,
+            Err(error) => return not_read(&error),
+        };
+        let connected = self.core.connections.connect_with_credential(
+            &settings,
+            tool,
+            (connection.as_ref(), self.core.now()),
+        );
+        let connected = connected.await;
+        // An error means that the work ends anyway.
+        let _ = lease_end.wait_for(|end| Instant::now() < *end).await;
+        match connected {
             Ok(tool) => tool.call(held.grant.mode, call).await,
             // Nothing was sent.
             Err(CredentialFailure::Retryable(failure, retry_after)) => {
@@ -311,6 +336,13 @@ impl<S: Store> ExecutionService<'_, S> {
             Err(CredentialFailure::Terminal(failure)) => ToolOutcome::Terminal(failure),
         }
     }
+}
+
+/// The settings of the tenant could not be read, and nothing was sent.
+fn not_read(error: &EngineError) -> ToolOutcome {
+    let failure =
+        Failure::new("SETTINGS_UNREADABLE", format!("the settings of the tenant cannot be read: {error}"));
+    ToolOutcome::Retryable { failure, certainty: EffectOutcome::DidNotHappen, retry_after: None }
 }
 
 /// The inverse call with the connection that the effect used, and its address: a connection that was moved to another

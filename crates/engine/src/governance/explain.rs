@@ -14,7 +14,7 @@ use domain::record::{Rollback, RollbackEnds};
 use domain::validation::{ActionContext, thousandths, tighten};
 use domain::{
     Action, ActionOrigin, ApprovalRequirement, EffectClass, Failure, IdempotencyKey, Ruling, RunRecord,
-    StepId, StepSeq, Verdict, WorkspaceId, failure, json,
+    StepId, StepSeq, Verdict, failure, json,
 };
 use policy::{Explanation, PolicyBundle};
 use serde_json::Value;
@@ -102,7 +102,7 @@ impl<S: Store> TenantHandle<S> {
         let tenant_policy = self.policy().await?;
         let command = Admit {
             tenant: self.tenant.clone(),
-            workspace: WorkspaceId::default(),
+            workspace: plan.plan().workspace_of_run(None).unwrap_or_default(),
             trigger_kind,
             record: None,
             trace: None,

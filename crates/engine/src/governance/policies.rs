@@ -212,6 +212,7 @@ mod tests {
         });
         let applying: Vec<_> = applying.collect();
         let update = |seen| TenantUpdate {
+            redact: Vec::new(),
             caps: domain::tenant::Caps::default(),
             people: people.clone(),
             groups: std::collections::BTreeMap::new(),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use credentials::RedactionPatterns;
 use domain::access::NOTE_CHARS_MAX;
 use domain::audit::AdminChange;
 use domain::failure::bounded;
@@ -27,6 +28,8 @@ pub struct TenantUpdate {
     pub people: BTreeMap<PersonId, Person>,
     /// Approver groups.
     pub groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
+    /// Regular expressions for what is replaced in what external systems return.
+    pub redact: Vec<String>,
     /// The revision that the caller read; `None` if there were no settings.
     pub seen: Option<u32>,
 }
@@ -76,11 +79,12 @@ impl<S: Store> TenantHandle<S> {
         }
         let revision = update.seen.map_or(0, |seen| seen.saturating_add(1));
         let current = current.unwrap_or_else(|| Tenant::new(self.tenant.clone()));
-        let TenantUpdate { caps, people, groups, .. } = update;
+        let TenantUpdate { caps, people, groups, redact, .. } = update;
+        RedactionPatterns::new(&redact).map_err(EngineError::BadRedaction)?;
         if people.is_empty() && !current.people.is_empty() {
             return Err(EngineError::DirectoryRemoved { tenant: self.tenant.clone() });
         }
-        let updated = Tenant { caps, people, groups, revision, ..current.clone() };
+        let updated = Tenant { caps, people, groups, redact, revision, ..current.clone() };
         let (bytes, most) = (json::canonical(&updated).len(), TENANT_BYTES_MAX);
         if bytes > most {
             return Err(EngineError::TenantTooLarge { bytes, most });

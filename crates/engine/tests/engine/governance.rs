@@ -139,7 +139,7 @@ async fn missing_policy_is_a_deny() {
 #[tokio::test]
 async fn run_over_its_cap_fails_and_rolls_back() {
     let env = TestEnv::start("environment: dev", TWO_SETS).await;
-    env.update_tenant(|tenant| tenant.caps = Caps { max_writes_per_run: 1 }).await;
+    env.update_tenant(|tenant| tenant.caps = Caps { max_writes_per_run: 1, ..Caps::default() }).await;
     assert_eq!(env.advance().await, RunStatus::FailedTerminal);
     assert_eq!((env.writes(), env.external.says.lock().unwrap().as_str()), (2, ""));
 }
@@ -583,9 +583,14 @@ async fn user_who_applied_a_workflow_cannot_approve_its_runs() {
     let source = format!("workflow: applied\nversion: 1\nenvironment: prod\n{TWO_SETS}");
     grace.apply(&testkit::plan(&env.engine, &source)).await.unwrap();
     let ada = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));
-    let started =
-        ada.start(&"applied".parse().unwrap(), "k2".parse().unwrap(), "test", None, json!({})).await;
-    let run = started.unwrap().run;
+    let request = countersign_engine::StartApplied {
+        key: "k2".parse().unwrap(),
+        trigger_kind: "test",
+        workspace: None,
+        record: None,
+        input: json!({}),
+    };
+    let run = ada.start(&"applied".parse().unwrap(), request).await.unwrap().run;
     assert_eq!(env.advance_run(&run).await, RunStatus::WaitingApproval);
     for person in ["grace", "ADA"] {
         let refused = testkit::approve(&env.engine, &run, person).await;
@@ -616,6 +621,7 @@ async fn keys_of_a_departed_user_are_revoked_after_any_fault() {
         let people =
             |names: &[&str]| names.iter().map(|name| (name.parse().unwrap(), Person::default())).collect();
         let update = |seen, names: &[&str]| TenantUpdate {
+            redact: Vec::new(),
             seen,
             caps: Caps::default(),
             people: people(names),

@@ -71,7 +71,8 @@ impl TestEnv {
         let handle = self.engine.tenant_handle(&acme(), &testkit::ada());
         let seen = handle.tenant_settings().await.unwrap().map(|tenant| tenant.revision);
         let people = people.iter().map(|name| (name.parse().unwrap(), Person::default())).collect();
-        let update = TenantUpdate { seen, caps: Caps::default(), people, groups: BTreeMap::new() };
+        let update =
+            TenantUpdate { seen, caps: Caps::default(), people, groups: BTreeMap::new(), redact: Vec::new() };
         handle.update_tenant(update).await.unwrap();
     }
 

@@ -10,7 +10,7 @@ use ::slack::escape::{self, TextLimit};
 use ::slack::{MissingRole, UnknownSlackUser, require_role};
 use domain::{
     Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, PersonId, Refusal, Role, RunId,
-    Source, Tenant, WorkflowName, WorkspaceId, json,
+    Source, Tenant, WorkflowName, json,
 };
 use engine::{AcceptResult, Engine, EngineError, InboundEvent};
 use serde_json::{Map, Value};
@@ -95,7 +95,7 @@ pub(super) async fn start<S: Store>(
         body: input,
         start_request: Some(domain::StartRequest {
             plan: applied.plan,
-            workspace: WorkspaceId::default(),
+            workspace: None,
             trigger_kind: Source::Slack.to_string(),
             by,
             applied_by: applied.applied_by(),

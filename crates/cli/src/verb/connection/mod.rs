@@ -1,9 +1,10 @@
-//! `countersign connection list|show|set|remove`.
+//! `countersign connection list|show|set|test|remove`.
 
 mod list;
 mod remove;
 mod set;
 mod show;
+mod test;
 
 use clap::Subcommand;
 
@@ -16,6 +17,7 @@ pub(crate) enum Verb {
     List(list::Args),
     Show(show::Args),
     Set(set::Args),
+    Test(test::Args),
     Remove(remove::Args),
 }
 
@@ -24,6 +26,7 @@ pub(super) async fn run(verb: &Verb, context: &Context) -> Result<ExitStatus, Cl
         Verb::List(args) => list::run(args, context).await,
         Verb::Show(args) => show::run(args, context).await,
         Verb::Set(args) => set::run(args, context).await,
+        Verb::Test(args) => test::run(args, context).await,
         Verb::Remove(args) => remove::run(args, context).await,
     }
 }

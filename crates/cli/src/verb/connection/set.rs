@@ -1,6 +1,6 @@
 //! `countersign connection set`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use api_types::SetConnection;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::input::{JsonSource, read_file};
 use crate::process::ExitStatus;
 
 use super::show::text;
@@ -23,11 +24,20 @@ Examples:
       --header x-api-key=aws-sm://acme/deploy --environment staging
   countersign connection set github --kind github --base-url https://api.github.com \\
       --bearer vault://kv/acme/github#token
+  countersign connection set orders --kind http --base-url https://orders.acme.example --ca acme-ca.pem \
+      --credential '{ \"type\": \"oauth2\", \"token_url\": \"https://id.acme.example/token\",
+                      \"client_id\": \"countersign\", \"client_secret\": \"vault://kv/acme/orders#secret\" }'
 
 A credential is named by a reference; never write the secret itself. The operator of the
 installation decides which references a tenant may name. The environment of every action is that
 of its connection; a workflow can only be stricter. The command replaces a connection of the same
 name as a whole.";
+
+/// The other forms of a credential.
+const FORMS: &str = r#"{ "type": "oauth2", "token_url": URL, "client_id": ID, "client_secret": REF, "scopes": [] }, { "type": "aws_sigv4", "keys": REF, "region": REGION, "service": SERVICE }, { "type": "client_certificate", "certificate": PEM, "private_key": REF }"#;
+
+/// Larger than the limit of a connection, which the server checks.
+const PEM_FILE_BYTES_MAX: usize = 64 * 1024;
 
 /// Add or replace a connection to an external system
 #[derive(Debug, clap::Args)]
@@ -53,6 +63,12 @@ pub(crate) struct Args {
     /// Authenticate with a header
     #[arg(long, value_name = "NAME=REF", group = "credential")]
     header: Option<String>,
+    /// Authenticate in another way: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON", group = "credential")]
+    credential: Option<JsonSource>,
+    /// A file with certificates in PEM that are trusted in place of those of the operating system
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// Only for runs of this workspace [default: all workspaces]
     #[arg(long, value_name = "WORKSPACE")]
     workspace: Option<WorkspaceId>,
@@ -81,6 +97,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
         "bedrock" => ModelApi::Bedrock,
         _ => ModelApi::Completions,
     });
+    let ca = args.ca.as_deref().map(|path| read_pem(path)).transpose()?;
     let request = SetConnection {
         name: args.name.clone(),
         kind: args.kind,
@@ -88,7 +105,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
         environment: args.environment,
         credential: credential(args)?,
         workspace: args.workspace.clone(),
-        options: ConnectionOptions { model_api, ..ConnectionOptions::default() },
+        options: ConnectionOptions { model_api, ca, ..ConnectionOptions::default() },
         version: args.if_version,
     };
     let set = context.connect_or_create_with(args.config.as_deref())?.client.set_connection(&request).await?;
@@ -105,8 +122,17 @@ fn credential(args: &Args) -> Result<Option<CredentialSpec>, CliError> {
         let (name, value) = pair("--header", "NAME=REF", text)?;
         return Ok(Some(CredentialSpec::Header { name, value }));
     }
+    if let Some(json) = &args.credential {
+        let invalid = |_| CliError::Usage(format!("--credential: expected one of {FORMS}"));
+        return serde_json::from_value(json.read("--credential")?).map(Some).map_err(invalid);
+    }
     let token = args.bearer.as_deref().map(|text| secret("--bearer", text)).transpose()?;
     Ok(token.map(|token| CredentialSpec::Bearer { token }))
+}
+
+fn read_pem(path: &Path) -> Result<String, CliError> {
+    let bytes = read_file(path, &path.display().to_string(), PEM_FILE_BYTES_MAX)?;
+    String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })
 }
 
 /// The errors do not repeat the text, which may be a secret in the wrong place.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use api::auth::COMMAND_LINE;
 use client::ClientError;
-use domain::{IdempotencyKey, Plan, RecordName, RunKey, WorkflowName};
+use domain::{IdempotencyKey, Plan, RecordName, RunKey, WorkflowName, WorkspaceId};
 use engine::{Engine, StartOutcome};
 use serde_json::{Value, json};
 use store::{Ledger as _, SqliteStore};
@@ -52,6 +52,9 @@ pub(crate) struct Args {
     /// The external record that the run is about, such as servicenow:incident:9d38 or github:acme/shop#7
     #[arg(long, value_name = "RECORD")]
     record: Option<RecordName>,
+    /// The workspace of the run, which selects its connections [default: that of the workflow, or main]
+    #[arg(long, value_name = "WORKSPACE")]
+    workspace: Option<WorkspaceId>,
     /// Follow the run until it ends or pauses; waits first if the run is queued behind its concurrency key
     #[arg(long, visible_alias = "watch")]
     follow: bool,
@@ -72,7 +75,8 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, Cli
         None => random_key()?,
     };
     let engine = command_engine(context.file_store(IfMissing::Create)?, tools)?;
-    let request = StartRequest { plan: plan.clone(), input, key, record: args.record };
+    let request =
+        StartRequest { plan: plan.clone(), workspace: args.workspace, input, key, record: args.record };
     let started = start_run(&engine, request, context).await?;
     let other_plan = !started.new
         && started.outcome == StartOutcome::OwnRun
@@ -114,7 +118,12 @@ async fn start_by_name(
     let input = args.input.read("the run's input")?;
     let key = args.key.clone().map_or_else(random_key, Ok)?;
     let session = context.connect()?;
-    let request = api_types::StartRun { workflow: workflow.clone(), input, record: args.record };
+    let request = api_types::StartRun {
+        workflow: workflow.clone(),
+        workspace: args.workspace,
+        input,
+        record: args.record,
+    };
     let started = session.client.start(&request, key.to_string()).await;
     let started = started.map_err(|error| start_error(error, &key))?;
     // The run is started even if the reads for the report fail.

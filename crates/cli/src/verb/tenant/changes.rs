@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use domain::tenant::Person;
+use domain::tenant::{Caps, Person};
 use domain::{GroupName, PersonId, Role, Roles, Tenant};
 
 /// One line for each difference.
 pub(super) fn changes(before: &Tenant, after: &Tenant) -> Vec<String> {
-    [people(before, after), groups(before, after), caps(before, after)].concat()
+    [people(before, after), groups(before, after), caps(before, after), redact(before, after)].concat()
 }
 
 fn people(before: &Tenant, after: &Tenant) -> Vec<String> {
@@ -69,7 +69,22 @@ pub(super) fn member_list(people: &BTreeSet<PersonId>) -> String {
 fn caps(before: &Tenant, after: &Tenant) -> Vec<String> {
     let (old, new) = (before.caps.max_writes_per_run, after.caps.max_writes_per_run);
     let line = || format!("maximum effects per run: {old} -> {new}");
-    (old != new).then(line).into_iter().collect()
+    let effects = (old != new).then(line);
+    let [old, new] = [before, after].map(|tenant| cost_limit(&tenant.caps));
+    let cost = (old != new).then(|| format!("maximum cost per run: {old} -> {new}"));
+    effects.into_iter().chain(cost).collect()
+}
+
+/// `$0.50`, or `no limit`.
+pub(super) fn cost_limit(caps: &Caps) -> String {
+    caps.max_cost_per_run_microusd.map_or_else(|| "no limit".to_owned(), |max| domain::money::money(max))
+}
+
+fn redact(before: &Tenant, after: &Tenant) -> Vec<String> {
+    let added = after.redact.iter().filter(|pattern| !before.redact.contains(pattern));
+    let removed = before.redact.iter().filter(|pattern| !after.redact.contains(pattern));
+    let added = added.map(|pattern| format!("redaction of {pattern} added"));
+    added.chain(removed.map(|pattern| format!("redaction of {pattern} removed"))).collect()
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ const ATTEMPTS_MAX: u32 = 5;
 const EXAMPLES: &str = "\
 Examples:
   countersign tenant set acme.yaml --tenant acme
-  countersign tenant show --json | jq '{people, groups, caps}' > acme.json
+  countersign tenant show --json | jq '{people, groups, caps, redact}' > acme.json
 
 The file replaces all settings; a missing section is set to empty or to its default:
 
@@ -42,6 +42,9 @@ The file replaces all settings; a missing section is set to empty or to its defa
     db-oncall: [ada, bob]             may approve actions that policy assigns to this group
   caps:
     max_writes_per_run: 20            [default: 64]
+    max_cost_per_run_microusd: 500000 of models, in millionths of a US dollar [default: no limit]
+  redact:
+    - 'PIN-[0-9]{6}'                  a regular expression; what matches is replaced by [redacted]
 
 The policy does not change; use `policy apply`.";
 
@@ -49,7 +52,7 @@ The policy does not change; use `policy apply`.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A YAML or JSON file with `people` (users), `groups` and `caps` (limits)
+    /// A YAML or JSON file with `people` (users), `groups`, `caps` (limits) and `redact`
     file: PathBuf,
 }
 
@@ -60,6 +63,7 @@ struct TenantFile {
     people: BTreeMap<PersonId, Option<Person>>,
     groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
     caps: Caps,
+    redact: Vec<String>,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
@@ -100,7 +104,8 @@ async fn replace(session: &ApiSession, file: &TenantFile) -> Result<(Tenant, Ten
 
 fn put_request(tenant: Tenant, revision: Option<u32>) -> PutTenant {
     PutTenant {
-        caps: api_types::Caps { max_writes_per_run: tenant.caps.max_writes_per_run },
+        caps: tenant.caps.into(),
+        redact: tenant.redact,
         people: tenant.people.into_iter().map(|(id, person)| (id, person.into())).collect(),
         groups: tenant.groups,
         revision,
@@ -121,6 +126,7 @@ impl TenantFile {
         tenant.people = self.people();
         tenant.groups = self.groups;
         tenant.caps = self.caps;
+        tenant.redact = self.redact;
     }
 
     /// The users; one without a value has no Slack user.

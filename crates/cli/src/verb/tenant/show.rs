@@ -1,6 +1,5 @@
 //! `countersign tenant show`.
 
-use domain::tenant::Caps;
 use domain::{Cause, Digest, DispatchStop, Initiator, PersonId, Tenant};
 use serde_json::{Value, json};
 
@@ -10,12 +9,12 @@ use crate::process::ExitStatus;
 use views::table::{indented, table};
 use views::time;
 
-use super::changes::{member_list, roles};
+use super::changes::{cost_limit, member_list, roles};
 
 const EXAMPLES: &str = "\
 Examples:
   countersign tenant show --tenant acme
-  countersign tenant show --json | jq '{people, groups, caps}' > acme.json
+  countersign tenant show --json | jq '{people, groups, caps, redact}' > acme.json
   countersign tenant set acme.json";
 
 /// Show the users, approver groups, limits and policy of the tenant
@@ -32,7 +31,8 @@ pub(super) async fn run(_: &Args, context: &Context) -> Result<ExitStatus, CliEr
 pub(super) fn to_domain(document: api_types::Tenant) -> Tenant {
     let mut tenant = Tenant::new(document.tenant);
     tenant.policy = document.policy;
-    tenant.caps = Caps { max_writes_per_run: document.caps.max_writes_per_run };
+    tenant.caps = document.caps.into();
+    tenant.redact = document.redact;
     tenant.people = document.people.into_iter().map(|(id, person)| (id, person.into())).collect();
     tenant.groups = document.groups;
     tenant.stopped = document.stopped.as_ref().map(dispatch_stop);
@@ -51,10 +51,16 @@ fn dispatch_stop(document: &api_types::Stopped) -> DispatchStop {
 fn text(tenant: &Tenant) -> String {
     let default = || "the default policy".to_owned();
     format!(
-        "tenant    {}\npolicy    {}\nlimits    at most {} effects per run\n\nusers\n{}\ngroups\n{}",
+        "tenant    {}\npolicy    {}\nlimits    at most {} effects per run; model cost per run: {}\nredact    {}\n\nusers\n{}\ngroups\n{}",
         tenant.tenant,
         tenant.policy.as_ref().map_or_else(default, Digest::to_string),
         tenant.caps.max_writes_per_run,
+        cost_limit(&tenant.caps),
+        if tenant.redact.is_empty() {
+            "secrets of connections only".to_owned()
+        } else {
+            tenant.redact.join("  ")
+        },
         people(tenant),
         groups(tenant),
     )
@@ -95,6 +101,7 @@ pub(super) fn tenant_json(tenant: &Tenant) -> Value {
         "people": tenant.people,
         "groups": tenant.groups,
         "caps": tenant.caps,
+        "redact": tenant.redact,
         "stopped": tenant.stopped,
     })
 }

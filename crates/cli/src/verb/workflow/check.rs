@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use crate::context::{Context, default_tools};
 use crate::error::CliError;
-use crate::input::read_workflow;
+use crate::input::{read_source, read_workflow};
 use crate::process::ExitStatus;
+use crate::verb::workflow::apply::file_error;
 use views::table::{indented, table};
 use views::{counted, tool};
 
@@ -17,6 +18,10 @@ const EXAMPLES: &str = "\
 Examples:
   countersign workflow check triage.yaml
   countersign workflow check workflows/*.yaml --json
+  countersign workflow check triage.yaml --resolve
+
+Without --resolve only the file is read. With it, the server or store also checks what `workflow apply`
+would: that each step has a connection, the author is a user, and the version is new.
 
 The effect class determines the recovery when a worker dies in the middle of a step:
   pure, read_only, native_key, compare_and_set   the step is repeated
@@ -30,14 +35,25 @@ pub(crate) struct Args {
     /// The files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Also check the connections, the author and the trigger against the tenant; nothing is applied
+    #[arg(long)]
+    resolve: bool,
 }
 
 /// Checks every file, also after an invalid one.
-pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let tools = default_tools();
+    let session = if args.resolve { Some(context.connect()?) } else { None };
     let mut errors = Vec::new();
     for file in &args.files {
-        match read_workflow(file, &tools) {
+        let mut checked = read_workflow(file, &tools);
+        if let (Some(session), Ok(_)) = (&session, &checked) {
+            let source = read_source(file)?;
+            if let Err(error) = session.client.check_workflow(source.clone()).await {
+                checked = Err(file_error(error, file, &source));
+            }
+        }
+        match checked {
             Ok(plan) => context.print(&plan_text(file, &plan, &tools), &plan_json(file, &plan, &tools))?,
             Err(error) => errors.push(error),
         }
