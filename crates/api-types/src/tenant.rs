@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{Digest, GroupName, PersonId, TenantId};
+use domain::tenant::WorkspaceCaps;
+use domain::{Digest, GroupName, PersonId, TenantId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -85,19 +86,23 @@ pub struct Caps {
     /// The maximum cost of the model calls of one run, in millionths of a US dollar; absent or null for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cost_per_run_microusd: Option<u64>,
+    /// Stricter limits for the runs of one workspace: `max_writes_per_run` and `max_cost_per_run_microusd`, both optional.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = Option<Object>)]
+    pub workspaces: BTreeMap<WorkspaceId, WorkspaceCaps>,
 }
 
 impl From<domain::tenant::Caps> for Caps {
     fn from(caps: domain::tenant::Caps) -> Self {
-        let domain::tenant::Caps { max_writes_per_run, max_cost_per_run_microusd } = caps;
-        Self { max_writes_per_run, max_cost_per_run_microusd }
+        let domain::tenant::Caps { max_writes_per_run, max_cost_per_run_microusd, workspaces } = caps;
+        Self { max_writes_per_run, max_cost_per_run_microusd, workspaces }
     }
 }
 
 impl From<Caps> for domain::tenant::Caps {
     fn from(caps: Caps) -> Self {
-        let Caps { max_writes_per_run, max_cost_per_run_microusd } = caps;
-        Self { max_writes_per_run, max_cost_per_run_microusd }
+        let Caps { max_writes_per_run, max_cost_per_run_microusd, workspaces } = caps;
+        Self { max_writes_per_run, max_cost_per_run_microusd, workspaces }
     }
 }
 

@@ -100,6 +100,11 @@ impl Param {
             "maxLength": RECORD_BYTES_MAX,
         })
     });
+    pub(crate) const WORKSPACE: Self = Self::query(
+        "workspace",
+        "Only runs of this workspace",
+        || json!({ "type": "string", "maxLength": 128 }),
+    );
     pub(crate) const SINCE: Self = Self::query(
         "since",
         "Only runs that started at this time or later",

@@ -263,7 +263,8 @@ fn run_routes<S: Store>() -> Vec<Route<S>> {
         Route::new(Method::GET, path, Role::Viewer, ("listRuns", "List runs, newest first"), runs::list::<S>)
             .with(Param::STATUS)
             .with(Param::RECORD)
-            .with(Param::SINCE)
+            .with(Param::WORKSPACE)
+        .with(Param::SINCE)
             .with(Param::UNTIL)
             .paged()
             .response::<api_types::Runs>(200, "A page of runs"),

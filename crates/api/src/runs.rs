@@ -5,7 +5,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::command::{CancelResult, SignalResult as Delivering};
-use domain::{Digest, IdempotencyKey, RecordName, RunId, RunStatus, Timestamp, TraceContext, WorkflowName};
+use domain::{
+    Digest, IdempotencyKey, RecordName, RunId, RunStatus, Timestamp, TraceContext, WorkflowName, WorkspaceId,
+};
 use engine::{SignalRun, StartApplied, StartOutcome, StartResult, TenantHandle};
 use serde::Deserialize;
 use store::{RunQuery, Store, trace};
@@ -32,6 +34,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub(crate) struct Filter {
     status: Option<RunStatus>,
     record: Option<RecordName>,
+    workspace: Option<WorkspaceId>,
     since: Option<String>,
     until: Option<String>,
     cursor: Option<String>,
@@ -41,10 +44,11 @@ pub(crate) struct Filter {
 impl Filter {
     /// The filters that a cursor is bound to. A new filter must be added here.
     fn cursor_scope(&self) -> String {
-        let Self { status, record, since, until, .. } = self;
+        let Self { status, record, workspace, since, until, .. } = self;
         let parts = [
             status.map(|status| format!("status={status}")),
             record.as_ref().map(|record| format!("record={record}")),
+            workspace.as_ref().map(|workspace| format!("workspace={workspace}")),
             since.as_ref().map(|since| format!("since={since}")),
             until.as_ref().map(|until| format!("until={until}")),
         ];
@@ -79,7 +83,8 @@ pub(crate) async fn list<S: Store>(
     let before = filter.cursor.as_deref().map(|cursor| list.open(cursor)).transpose()?;
     let since = timestamp("since", filter.since.as_deref())?;
     let until = timestamp("until", filter.until.as_deref())?;
-    let query = RunQuery { status: filter.status, record: filter.record, since, until, before, limit };
+    let Filter { status, record, workspace, .. } = filter;
+    let query = RunQuery { status, record, workspace, since, until, before, limit };
     let page = handle.runs(query).await?;
     Ok(Json(Runs {
         runs: page.runs.iter().map(RunSummary::from).collect(),

@@ -10,7 +10,9 @@ use api_types::{
     StartedRun, StopDispatch, Stopped, Tenant, UndoPlan, Verification, Versions, Workers, Workflow,
     WorkflowDetail, Workflows,
 };
-use domain::{ApprovalId, ConnectionName, KeyId, RecordName, RunId, RunStatus, StepId, WorkflowName};
+use domain::{
+    ApprovalId, ConnectionName, KeyId, RecordName, RunId, RunStatus, StepId, WorkflowName, WorkspaceId,
+};
 use reqwest::{Method, StatusCode};
 
 use crate::request::{ApiRequest, Reply};
@@ -22,6 +24,7 @@ pub struct RunFilter {
     pub status: Option<RunStatus>,
     /// The external record.
     pub record: Option<RecordName>,
+    pub workspace: Option<WorkspaceId>,
     /// Runs started at this time or later (RFC 3339).
     pub since: Option<String>,
     /// Runs started before this time (RFC 3339).
@@ -208,8 +211,9 @@ impl Client {
 impl Client {
     /// Runs, newest first.
     pub async fn runs(&self, filter: RunFilter) -> Result<Runs, ClientError> {
-        let RunFilter { status, record, since, until, cursor, limit } = filter;
+        let RunFilter { status, record, workspace, since, until, cursor, limit } = filter;
         let call = ApiRequest::get("/runs").query("status", status).query("record", record);
+        let call = call.query("workspace", workspace);
         let call =
             call.query("since", since).query("until", until).query("cursor", cursor).query("limit", limit);
         self.document(call).await

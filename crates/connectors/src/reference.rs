@@ -314,6 +314,8 @@ mod tests {
                 base: format!("https://{kind}.example.com").parse().unwrap(),
                 credential: Credential::Anonymous,
                 allow: HostAllowList::default(),
+                ca: None,
+                tls: http_client::config(),
                 options: ConnectionOptions::default(),
             })
         })

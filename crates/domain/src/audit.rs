@@ -12,7 +12,7 @@ use crate::digest::Digest;
 use crate::id::{ConnectionName, KeyId, PersonId, TenantId, WorkerId, WorkflowName};
 use crate::initiator::Initiator;
 use crate::json;
-use crate::tenant::{Caps, Person, Tenant};
+use crate::tenant::{Caps, Person, Tenant, WorkspaceCaps};
 use crate::time::Timestamp;
 
 /// An administrative change, as the audit log stores it.
@@ -183,13 +183,28 @@ fn settings(tenant: &Tenant) -> BTreeMap<String, String> {
         let members: Vec<&str> = members.iter().map(PersonId::as_str).collect();
         (format!("groups.{name}"), members.join(", "))
     });
-    let Caps { max_writes_per_run, max_cost_per_run_microusd } = &tenant.caps;
-    let writes = ("caps.max_writes_per_run".to_owned(), max_writes_per_run.to_string());
-    let cost =
-        max_cost_per_run_microusd.map(|max| ("caps.max_cost_per_run_microusd".to_owned(), max.to_string()));
+    let caps = caps_settings(&tenant.caps);
     let redact =
         tenant.redact.iter().enumerate().map(|(n, pattern)| (format!("redact.{n}"), pattern.clone()));
-    people.chain(groups).chain([writes]).chain(cost).chain(redact).collect()
+    people.chain(groups).chain(caps).chain(redact).collect()
+}
+
+/// The limits of a run.
+fn caps_settings(caps: &Caps) -> Vec<(String, String)> {
+    let Caps { max_writes_per_run, max_cost_per_run_microusd, workspaces } = caps;
+    let own = WorkspaceCaps {
+        max_writes_per_run: Some(*max_writes_per_run),
+        max_cost_per_run_microusd: *max_cost_per_run_microusd,
+    };
+    let all = workspaces.iter().map(|(name, caps)| (format!("caps.workspaces.{name}"), *caps));
+    let all = std::iter::once(("caps".to_owned(), own)).chain(all);
+    all.flat_map(|(name, WorkspaceCaps { max_writes_per_run, max_cost_per_run_microusd })| {
+        let writes = max_writes_per_run.map(|max| (format!("{name}.max_writes_per_run"), max.to_string()));
+        let cost = max_cost_per_run_microusd
+            .map(|max| (format!("{name}.max_cost_per_run_microusd"), max.to_string()));
+        writes.into_iter().chain(cost)
+    })
+    .collect()
 }
 
 /// The settings of a user. The pattern names every field, so that a new field must be listed here.

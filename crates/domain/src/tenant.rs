@@ -12,7 +12,7 @@ use crate::connection::Connection;
 use crate::digest::Digest;
 use crate::dispatch::DispatchStop;
 use crate::failure::bounded;
-use crate::id::{ConnectionName, GroupName, PersonId, TenantId};
+use crate::id::{ConnectionName, GroupName, PersonId, TenantId, WorkspaceId};
 use crate::initiator::Initiator;
 use crate::time::Timestamp;
 
@@ -266,12 +266,41 @@ pub struct Caps {
     /// limited, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cost_per_run_microusd: Option<u64>,
+    /// Stricter limits for the runs of one workspace.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workspaces: BTreeMap<WorkspaceId, WorkspaceCaps>,
+}
+
+/// The limits of a run in one workspace. A limit that is absent, or laxer than that of the tenant, has no effect.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WorkspaceCaps {
+    /// The maximum number of effects in one run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_writes_per_run: Option<u32>,
+    /// The maximum cost of the model calls of one run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_per_run_microusd: Option<u64>,
 }
 
 impl Default for Caps {
     /// Enough for a workflow whose every step has an effect.
     fn default() -> Self {
-        Self { max_writes_per_run: 64, max_cost_per_run_microusd: None }
+        Self { max_writes_per_run: 64, max_cost_per_run_microusd: None, workspaces: BTreeMap::new() }
+    }
+}
+
+impl Caps {
+    /// The maximum number of effects of a run in `workspace`.
+    pub fn max_writes_in(&self, workspace: &WorkspaceId) -> u32 {
+        let own = self.workspaces.get(workspace).and_then(|own| own.max_writes_per_run);
+        own.map_or(self.max_writes_per_run, |own| own.min(self.max_writes_per_run))
+    }
+
+    /// The maximum cost of the model calls of a run in `workspace`, if it is limited.
+    pub fn max_cost_in(&self, workspace: &WorkspaceId) -> Option<u64> {
+        let own = self.workspaces.get(workspace).and_then(|own| own.max_cost_per_run_microusd);
+        [own, self.max_cost_per_run_microusd].into_iter().flatten().min()
     }
 }
 

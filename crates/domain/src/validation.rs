@@ -78,7 +78,7 @@ pub fn thousandths(number: &Number) -> Option<u16> {
 }
 
 fn within_caps(verdict: Verdict, context: &ActionContext<'_>) -> Verdict {
-    let (done, max) = (context.writes_done, context.caps.max_writes_per_run);
+    let (done, max) = (context.writes_done, context.caps.max_writes_in(&context.record.workspace));
     if context.record.is_rolling_back() || done < max {
         return verdict;
     }
@@ -89,7 +89,8 @@ fn within_caps(verdict: Verdict, context: &ActionContext<'_>) -> Verdict {
 /// Denies a call of a model that could exceed the budget of the run. The cost so far includes failed attempts.
 fn within_budget(verdict: Verdict, action: &Action, context: &ActionContext<'_>) -> Verdict {
     let is_metered = action.connection.as_ref().is_some_and(|on| on.kind == ConnectionKind::Model);
-    let (Some(max), true) = (context.caps.max_cost_per_run_microusd, is_metered) else { return verdict };
+    let max = context.caps.max_cost_in(&context.record.workspace);
+    let (Some(max), true) = (max, is_metered) else { return verdict };
     let spent = context.record.cost_microusd;
     let message = match action.estimate_microusd {
         Some(estimate) if spent.saturating_add(estimate) <= max => return verdict,

@@ -7,7 +7,7 @@ use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
     ConcurrencyKey, Decision, Digest, IdempotencyKey, Millis, Payload, Plan, Receipt, RecordName, RunId,
-    RunKey, RunRecord, RunStatus, SignalId, StepRecord, StepSeq, TenantId, Timestamp,
+    RunKey, RunRecord, RunStatus, SignalId, StepRecord, StepSeq, TenantId, Timestamp, WorkspaceId,
 };
 
 use crate::cursor::Cursor;
@@ -94,6 +94,8 @@ pub struct RunQuery {
     pub status: Option<RunStatus>,
     /// Only runs about this record of an external system.
     pub record: Option<RecordName>,
+    /// Only runs of this workspace.
+    pub workspace: Option<WorkspaceId>,
     /// Only runs admitted at this time or later.
     pub since: Option<Timestamp>,
     /// Only runs admitted before this time.
@@ -107,13 +109,14 @@ pub struct RunQuery {
 impl RunQuery {
     /// A query for the newest runs, without filters.
     pub fn newest(limit: u32) -> Self {
-        Self { status: None, record: None, since: None, until: None, before: None, limit }
+        Self { status: None, record: None, workspace: None, since: None, until: None, before: None, limit }
     }
 
     /// Whether `run` passes the filters.
     pub fn matches(&self, run: &RunRecord) -> bool {
         self.status.is_none_or(|status| run.status == status)
             && self.record.as_ref().is_none_or(|record| run.trigger.record.as_ref() == Some(record))
+            && self.workspace.as_ref().is_none_or(|workspace| run.workspace == *workspace)
             && self.since.is_none_or(|since| run.created_at >= since)
             && self.until.is_none_or(|until| run.created_at < until)
     }

@@ -63,15 +63,16 @@ impl LedgerRun {
     }
 
     /// Admits a run of one call for acme at `now`, about `record`.
-    pub async fn start_with_record<S: Store>(
+    pub async fn start_about<S: Store>(
         store: &S,
         request: &str,
-        record: Option<&str>,
+        (workspace, record): (&str, Option<&str>),
         now: Timestamp,
     ) -> Self {
         let (plan, input) = (calls(1), json!({ "request": request }));
         let record = record.map(|record| record.parse().unwrap());
-        let command = Admit { record, ..admit_command("acme", request, &input) };
+        let command =
+            Admit { workspace: workspace.parse().unwrap(), record, ..admit_command("acme", request, &input) };
         let decision = admit(command, &plan, context(now));
         Self::admit(store, Admission { decision, input: Payload::Inline(input), hold: None }, &plan).await
     }

@@ -22,7 +22,7 @@ cases![
     later_runs_do_not_change_a_page,
     last_page_has_no_cursor,
     run_list_has_only_the_tenants_runs,
-    runs_are_filtered_by_record_status_and_time,
+    runs_are_filtered,
     record_filter_is_scoped_to_the_tenant,
 ];
 
@@ -196,14 +196,18 @@ async fn run_list_has_only_the_tenants_runs<S: Store>(store: Arc<S>) {
 /// The time between two runs where their times matter: more than the resolution of the clock.
 const APART: Millis = Millis(5);
 
-/// Runs about two records and about none, every other one canceled, newest first; each starts at its own time.
+const WORKSPACES: [&str; 2] = ["main", "payments"];
+
+/// Runs of two workspaces about two records and about none, every other one canceled, newest first; each starts at its own
+/// time.
 async fn admit_about_records<S: Store>(store: &S) -> Vec<RunRecord> {
     let records = [Some("servicenow:incident:9d38"), Some("github:acme/shop#7"), None];
     let mut runs = Vec::new();
     for n in 0..MANY {
         let now = SystemClock.now();
         let record = records[n % records.len()];
-        let mut run = Run::start_with_record(store, &format!("request-{n}"), record, now).await;
+        let workspace = WORKSPACES[n / 2 % WORKSPACES.len()];
+        let mut run = Run::start_about(store, &format!("request-{n}"), (workspace, record), now).await;
         if n % 2 == 0 {
             run.commit(store, Cancel { reason: "enough".to_owned() }).await;
         }
@@ -227,16 +231,20 @@ async fn all<S: Store>(store: &S, mut query: RunQuery) -> Vec<RunRecord> {
     }
 }
 
-async fn runs_are_filtered_by_record_status_and_time<S: Store>(store: Arc<S>) {
+async fn runs_are_filtered<S: Store>(store: Arc<S>) {
     let runs = admit_about_records(&*store).await;
     let times = [None, Some(runs[3].created_at), Some(runs[MANY - 4].created_at), Some(Timestamp(i64::MAX))];
     let records = [None, Some("servicenow:incident:9d38"), Some("github:acme/shop#7"), Some("other:record")];
     for record in records.map(|record| record.map(|record| record.parse().unwrap())) {
         for status in [None, Some(RunStatus::Queued), Some(RunStatus::Canceled), Some(RunStatus::Succeeded)] {
             for (since, until) in times.iter().flat_map(|since| times.map(|until| (*since, until))) {
-                let query = RunQuery { status, record: record.clone(), since, until, ..RunQuery::newest(3) };
-                let expected: Vec<_> = runs.iter().filter(|run| query.matches(run)).cloned().collect();
-                assert_eq!(all(&*store, query.clone()).await, expected, "{query:?}");
+                for workspace in [None, Some("payments"), Some("other")] {
+                    let workspace = workspace.map(|workspace| workspace.parse().unwrap());
+                    let record = record.clone();
+                    let query = RunQuery { status, record, workspace, since, until, ..RunQuery::newest(3) };
+                    let expected: Vec<_> = runs.iter().filter(|run| query.matches(run)).cloned().collect();
+                    assert_eq!(all(&*store, query.clone()).await, expected, "{query:?}");
+                }
             }
         }
     }

@@ -242,7 +242,11 @@ impl Directory {
         let revision = admin.tenant().await?.revision;
         let (people, groups) = (self.people.clone(), self.groups.clone());
         let put = PutTenant {
-            caps: Caps { max_writes_per_run: WRITES_MAX, max_cost_per_run_microusd: None },
+            caps: Caps {
+                max_writes_per_run: WRITES_MAX,
+                max_cost_per_run_microusd: None,
+                workspaces: Default::default(),
+            },
             people,
             groups,
             redact: Vec::new(),

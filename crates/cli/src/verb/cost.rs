@@ -113,6 +113,7 @@ async fn print_all(args: &Args, context: &Context) -> Result<(), CliError> {
             .runs(RunFilter {
                 status: None,
                 record: args.record.clone(),
+                workspace: None,
                 since: Some(since.clone()),
                 until: until.clone(),
                 cursor,

@@ -96,7 +96,7 @@ mod tests {
         credential.headers(UnsignedRequest { method: "GET", url: &url, headers: &[], body: b"" })
     }
 
-    fn header(credential: &Credential) -> (HeaderName, HeaderValue) {
+    fn only_header(credential: &Credential) -> (HeaderName, HeaderValue) {
         let [header] = headers(credential).unwrap().try_into().unwrap();
         header
     }
@@ -104,12 +104,12 @@ mod tests {
     #[test]
     fn credential_becomes_one_sensitive_header() {
         let basic = Credential::Basic { user: "ada".to_owned(), password: "hunter2".into() };
-        let (name, header) = header(&basic);
+        let (name, header) = only_header(&basic);
         assert_eq!(name, AUTHORIZATION);
         assert_eq!(header.to_str().unwrap(), "Basic YWRhOmh1bnRlcjI=");
         assert!(header.is_sensitive());
         let keyed = Credential::Header { name: "X-Api-Key".to_owned(), value: "hunter2".into() };
-        let (name, header) = self::tests::header(&keyed);
+        let (name, header) = only_header(&keyed);
         assert_eq!((name.as_str(), header.to_str().unwrap()), ("x-api-key", "hunter2"));
         assert!(header.is_sensitive());
         assert!(headers(&Credential::Anonymous).unwrap().is_empty());

@@ -9,7 +9,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::record_name::RECORD_BYTES_MAX;
-use domain::{RecordName, RunRecord, RunStatus, Timestamp};
+use domain::{RecordName, RunRecord, RunStatus, Timestamp, WorkspaceId};
 use maud::{Markup, html};
 use serde::Deserialize;
 use store::{Cursor, RunPage, RunQuery, Store};
@@ -43,6 +43,8 @@ pub(crate) struct RunsQuery {
     #[serde(default)]
     record: String,
     #[serde(default)]
+    workspace: String,
+    #[serde(default)]
     since: String,
     #[serde(default)]
     until: String,
@@ -68,6 +70,7 @@ impl RunsQuery {
         Ok(RunQuery {
             status: parse_filter::<RunStatus>("the status", &self.status)?,
             record: parse_filter::<RecordName>("the record", &self.record)?,
+            workspace: parse_filter::<WorkspaceId>("the workspace", &self.workspace)?,
             since: parse_filter::<TimeArg>("since", &self.since)?.map(resolve),
             until: parse_filter::<TimeArg>("until", &self.until)?.map(resolve),
             before: paging::open_cursor(list, &self.before)?,
@@ -81,6 +84,7 @@ impl RunsQuery {
             ("status", &self.status),
             ("workflow", &self.workflow),
             ("record", &self.record),
+            ("workspace", &self.workspace),
             ("since", &self.since),
             ("until", &self.until),
         ];
@@ -166,6 +170,11 @@ fn filters(query: &RunsQuery) -> Markup {
                 label for="record" { "Record" }
                 input #record name="record" type="search" value=(query.record) maxlength=(RECORD_BYTES_MAX)
                     placeholder="servicenow:incident:…" spellcheck="false";
+            }
+            div {
+                label for="workspace" { "Workspace" }
+                input #workspace name="workspace" type="search" value=(query.workspace) maxlength=(WORD_CHARS_MAX)
+                    placeholder="main" spellcheck="false";
             }
             (time("since", "Since", &query.since))
             (time("until", "Before", &query.until))

@@ -2,12 +2,13 @@
 
 use domain::connection::ActionConnection;
 use domain::plan::{Environment, Validation, Work};
-use domain::tenant::Caps;
+use domain::tenant::{Caps, WorkspaceCaps};
 use domain::validation::{ActionContext, tighten};
 use domain::{
     Action, ActionOrigin, ApproverCount, BlastRadius, ConnectionKind, Plan, PlannedStep, Ruling, RunRecord,
-    StepSeq, Verdict,
+    StepSeq, Verdict, WorkspaceId,
 };
+use proptest::{option, prelude::*};
 
 use crate::plans::{self, call, step};
 use crate::scenario::Scenario;
@@ -152,4 +153,34 @@ fn model_call_stays_within_the_budget_of_the_run() {
     );
     assert_eq!(ruling(Some(100), ConnectionKind::Http, None, 1_000), None);
     assert_eq!(ruling(None, ConnectionKind::Model, Some(u64::MAX), 60), None);
+}
+
+#[test]
+fn run_obeys_the_limits_of_its_workspace() {
+    let own = WorkspaceCaps { max_writes_per_run: Some(1), max_cost_per_run_microusd: None };
+    let caps = Caps { workspaces: [("payments".parse().unwrap(), own)].into(), ..Caps::default() };
+    let ruling = |workspace: &str| {
+        let workspace: WorkspaceId = workspace.parse().unwrap();
+        let prepare = |record: &mut RunRecord, _: &mut Action| record.workspace = workspace;
+        let plan = one_call("set", BlastRadius::Low);
+        verdict_on(&plan, &caps, prepare, |context| context.writes_done = 1).ruling
+    };
+    assert_eq!((ruling("main"), ruling("payments")), (Ruling::Allow, Ruling::Deny));
+}
+
+proptest! {
+    #[test]
+    fn workspace_limits_only_tighten(
+        writes in 0..9_u32, cost in option::of(0..9_u64),
+        own_writes in option::of(0..9_u32), own_cost in option::of(0..9_u64),
+    ) {
+        let own = WorkspaceCaps { max_writes_per_run: own_writes, max_cost_per_run_microusd: own_cost };
+        let (workspace, other): (WorkspaceId, WorkspaceId) = ("payments".parse().unwrap(), "main".parse().unwrap());
+        let workspaces = [(workspace.clone(), own)].into();
+        let caps = Caps { max_writes_per_run: writes, max_cost_per_run_microusd: cost, workspaces };
+        prop_assert_eq!((caps.max_writes_in(&other), caps.max_cost_in(&other)), (writes, cost));
+        prop_assert_eq!(caps.max_writes_in(&workspace), writes.min(own_writes.unwrap_or(u32::MAX)));
+        let unlimited = |max: Option<u64>| max.unwrap_or(u64::MAX);
+        prop_assert_eq!(unlimited(caps.max_cost_in(&workspace)), unlimited(cost).min(unlimited(own_cost)));
+    }
 }

@@ -31,7 +31,10 @@ pub fn facts<'a>(action: &'a Action, context: &ActionContext<'a>) -> Option<Poli
             trigger: &record.trigger.kind,
             requester: record.trigger.requester.as_ref(),
         },
-        caps: CapUsage { writes_done: context.writes_done, writes_max: caps.max_writes_per_run },
+        caps: CapUsage {
+            writes_done: context.writes_done,
+            writes_max: caps.max_writes_in(&record.workspace),
+        },
     })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -109,6 +109,12 @@ impl Connected {
         let applied = handle.workflows().await.unwrap();
         assert_eq!(error.is_none(), applied.iter().any(|applied| applied.version == version));
         error
+    }
+
+    /// Sets the expression that acme's admins redact.
+    async fn redact(&self, expression: &str) {
+        let tenant = Tenant { redact: vec![expression.to_owned()], ..Tenant::new(acme()) };
+        self.engine.store().put_tenant(tenant).await.unwrap();
     }
 
     /// Sets the connections of acme's admins.
@@ -308,8 +314,8 @@ async fn connection_test_sends_one_harmless_request() {
         |sent: &testkit::StubRequest| !sent.line().starts_with("GET ") && !sent.line().starts_with("HEAD ");
     assert!(!stub.requests().iter().any(changes));
     let unknown = env.engine.tenant_handle(&acme(), &testkit::ada());
-    let unknown = unknown.test_connection(&"unknown".parse().unwrap(), "k6".parse().unwrap());
-    assert!(Box::pin(unknown).await.is_err());
+    let name = "unknown".parse().unwrap();
+    assert!(Box::pin(unknown.test_connection(&name, "k6".parse().unwrap())).await.is_err());
 }
 
 #[tokio::test]
@@ -571,7 +577,7 @@ async fn inverse_is_not_called_on_another_system() {
 /// A store of secrets whose secret is rotated after the first fetch.
 struct Rotated {
     values: [&'static str; 2],
-    fetched: Mutex<u32>,
+    fetched: AtomicU32,
 }
 
 #[async_trait]
@@ -581,12 +587,9 @@ impl SecretSource for Rotated {
     }
 
     async fn fetch(&self, tenant: &TenantId, secret: &SecretRef) -> Result<FetchedSecret, SecretError> {
-        let mut fetched = self.fetched.lock();
-        let value = self.values[usize::from(*fetched > 0)].to_owned();
-        *fetched += 1;
-        let local = LocalSecrets::new(move |_| Some(value.clone()));
-        drop(fetched);
-        local.fetch(tenant, secret).await
+        let before = self.fetched.fetch_add(1, Ordering::SeqCst);
+        let value = self.values[usize::from(before > 0)];
+        LocalSecrets::new(move |_| Some(value.to_owned())).fetch(tenant, secret).await
     }
 }
 
@@ -608,7 +611,7 @@ async fn refused_credential_is_fetched_again_once() {
         let mut env = Connected::with(&[("web", connection.clone())]);
         let shared = named(&[("web", connection.clone())]);
         let operator = Arc::new(OperatorConnections { shared, ..OperatorConnections::default() });
-        let secrets = Arc::new(Rotated { values, fetched: Mutex::new(0) });
+        let secrets = Arc::new(Rotated { values, fetched: AtomicU32::new(0) });
         let parts = ConnectionParts { operator, is_complete: true, secrets };
         env.engine = testkit::engine().standard_tools().connections(parts).build();
         let run = env.start("dev", &[post]).await;
@@ -682,14 +685,13 @@ async fn oauth_token_endpoint_private_address() {
     let (api, other) = (orders(200), orders(200));
     let credential = oauth2(&other.url("/token"), "vault://kv/acme/orders");
     let connection = Connection { credential: Some(credential), ..http(&api, Environment::Dev) };
-    let env = Connected::new(granting("vault://kv/acme/", &api));
-    env.set(&[("web", connection)]).await;
     // The secret can be fetched; the address of the token endpoint is refused.
     let mut parts = ConnectionParts { is_complete: true, ..ConnectionParts::default() };
     parts.operator = Arc::new(granting("vault://kv/acme/", &api));
-    parts.secrets = Arc::new(Rotated { values: ["client-secret-1"; 2], fetched: Mutex::new(0) });
-    let engine = testkit::engine().standard_tools().connections(parts).on(env.engine.store().clone());
-    let env = Connected { engine, vars: env.vars };
+    parts.secrets = Arc::new(Rotated { values: ["client-secret-1"; 2], fetched: AtomicU32::new(0) });
+    let engine = testkit::engine().standard_tools().connections(parts).build();
+    let env = Connected { engine, vars: Vars::default() };
+    env.set(&[("web", connection)]).await;
     let (code, message) = env.failure(&env.start("dev", &[GET_ORDERS]).await).await;
     assert_eq!(code, "CREDENTIAL_UNAVAILABLE");
     assert!(message.contains("token_url") && !message.contains("client-secret-1"), "{message}");
@@ -735,11 +737,7 @@ async fn expressions_of_the_tenant_are_redacted() {
         _ => StubReply::json(422, r#"{ "error": "PIN-123456 is wrong" }"#),
     });
     let env = Connected::with(&[("web", http(&stub, Environment::Dev))]);
-    env.set(&[]).await;
-    let tenant = env.engine.store().tenant(&acme()).await.unwrap().unwrap();
-    let redact = vec!["PIN-[0-9]+".to_owned()];
-    let tenant = Tenant { redact, revision: tenant.revision + 1, ..tenant };
-    env.engine.store().put_tenant(tenant).await.unwrap();
+    env.redact("PIN-[0-9]+").await;
     let run = env.start("dev", &[GET_ORDERS]).await;
     assert_eq!(env.advance(&run).await, RunStatus::Succeeded);
     assert_eq!(env.output(&run).await["body"]["pin"], "[redacted]");
@@ -750,8 +748,8 @@ async fn expressions_of_the_tenant_are_redacted() {
     let bare = format!("tool: http.request, with: {{ url: '{}' }}", stub.url("/v1/orders"));
     let allow = connectors::HostAllowList { hosts: vec![stub.address().to_string().parse().unwrap()] };
     let tools = connectors::standard_tools(allow);
-    let engine = testkit::engine().tools(tools).on(env.engine.store().clone());
-    let env = Connected { engine, vars: env.vars };
+    let env = Connected { engine: testkit::engine().tools(tools).build(), vars: Vars::default() };
+    env.redact("PIN-[0-9]+").await;
     let run = env.start("prod", &[&bare]).await;
     assert_eq!(env.advance(&run).await, RunStatus::Succeeded);
     assert_eq!(env.output(&run).await["body"]["pin"], "[redacted]");

@@ -10,7 +10,6 @@ use connectors::{
     ToolRegistry, ToolResult,
 };
 use countersign_engine::Engine;
-use domain::connection::ConnectionOptions;
 use domain::{
     Action, Cause, ConnectionKind, EffectClass, Event, EventBody, Failure, FieldChange, Reversibility,
     Ruling, RunKey, RunStatus, Tenant, ToolName, TraceContext, Verdict,
@@ -184,13 +183,11 @@ fn external_systems() -> (HttpStub, ToolRegistry) {
     let record = r#"{ "result": { "sys_id": "9d385017c611228701d22104cc95c371", "sys_mod_count": "1", "state": "1",
                       "assigned_to": "" }, "labels": [], "body": "x" }"#;
     let stub = HttpStub::answering(StubReply::json(200, record));
-    let connection = |kind: ConnectionKind| ToolConnection {
-        name: kind.to_string().parse().unwrap(),
-        kind,
-        base: stub.url("").parse().unwrap(),
-        credential: Credential::Bearer("token".into()),
-        allow: HostAllowList::default(),
-        options: ConnectionOptions::default(),
+    let connection = |kind: ConnectionKind| {
+        let name = kind.to_string().parse().unwrap();
+        let connection = serde_json::from_value(json!({ "kind": kind, "base_url": stub.url("") })).unwrap();
+        let connection = ToolConnection::new(&name, &connection).unwrap();
+        connection.with_credential(Credential::Bearer("token".into()))
     };
     let tools = [ConnectionKind::ServiceNow, ConnectionKind::GitHub]
         .into_iter()

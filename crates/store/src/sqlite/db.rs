@@ -10,7 +10,7 @@ use domain::record::Signal;
 use domain::{
     BlobRef, ConcurrencyKey, Decision, Digest, IdempotencyKey, Job, Millis, Outgoing, Payload, Plan,
     QueueName, Receipt, ReceiptChange, ReceiptCheck, RecordName, RunId, RunKey, RunRecord, RunStatus,
-    SignalChange, SignalId, StepRecord, StepSeq, TenantId, Timestamp, TraceContext,
+    SignalChange, SignalId, StepRecord, StepSeq, TenantId, Timestamp, TraceContext, WorkspaceId,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -382,7 +382,8 @@ impl Db {
                 before,
                 query.since.map(|since| since.0),
                 query.until.map(|until| until.0),
-                limit
+                limit,
+                query.workspace.as_ref().map(WorkspaceId::as_str)
             ],
             row,
         )?;
@@ -702,7 +703,8 @@ fn runs_statement(query: &RunQuery) -> String {
     };
     format!(
         "SELECT body, id FROM runs INDEXED BY {index} WHERE tenant = ?1 AND {filter} AND id > ?4 AND id < ?5 \
-         AND (?6 IS NULL OR created_at >= ?6) AND (?7 IS NULL OR created_at < ?7) ORDER BY id DESC LIMIT ?8"
+         AND (?6 IS NULL OR created_at >= ?6) AND (?7 IS NULL OR created_at < ?7) \
+         AND (?9 IS NULL OR json_extract(body, '$.workspace') = ?9) ORDER BY id DESC LIMIT ?8"
     )
 }
 

@@ -134,8 +134,15 @@ async fn runs_are_filtered_by_record_and_time() {
     assert_eq!(count("/runs?since=2000-01-01T00:00:00Z").await, 6);
     assert_eq!(count("/runs?until=2000-01-01T00:00:00Z").await, 0);
     assert_eq!(count("/runs?since=2000-01-01T00:00:00Z&status=paused").await, 1);
-    for bad in ["/runs?since=yesterday", "/runs?until=2026", "/runs?record=incident", "/runs?record=a:b%20c"]
-    {
+    assert_eq!(count("/runs?workspace=main").await, 6);
+    assert_eq!(count("/runs?workspace=payments").await, 0);
+    for bad in [
+        "/runs?workspace=a%20b",
+        "/runs?since=yesterday",
+        "/runs?until=2026",
+        "/runs?record=incident",
+        "/runs?record=a:b%20c",
+    ] {
         assert_eq!(env.get(key, bad).await.status_and_code(), (400, "BAD_REQUEST".to_owned()), "{bad}");
     }
 }

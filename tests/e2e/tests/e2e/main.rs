@@ -9,3 +9,4 @@ mod lifecycle;
 mod secrets;
 mod serve;
 mod storm;
+mod tenants;

@@ -3,7 +3,7 @@
 use api_types::LIMIT_MAX;
 use api_types::{RunSummary, Runs};
 use client::{ClientError, RunFilter};
-use domain::{RecordName, RunStatus, Timestamp};
+use domain::{RecordName, RunStatus, Timestamp, WorkspaceId};
 use serde_json::{Value, json};
 
 use crate::api_session::ApiSession;
@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Only runs about this external record, such as servicenow:incident:9d38
     #[arg(long, value_name = "RECORD")]
     record: Option<RecordName>,
+    /// Only runs of this workspace
+    #[arg(long, value_name = "WORKSPACE")]
+    workspace: Option<WorkspaceId>,
     /// Only runs started at or after this time: 2026-11-15T08:00:00Z, or a duration before now, such as 2h
     #[arg(long, value_name = "TIME")]
     since: Option<TimeArg>,
@@ -64,6 +67,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
 struct ListQuery {
     status: Option<RunStatus>,
     record: Option<RecordName>,
+    workspace: Option<WorkspaceId>,
     since: Option<String>,
     until: Option<String>,
     limit: u32,
@@ -76,6 +80,7 @@ impl ListQuery {
         Self {
             status: args.status,
             record: args.record.clone(),
+            workspace: args.workspace.clone(),
             since: resolve(args.since),
             until: resolve(args.until),
             limit: args.limit,
@@ -86,6 +91,7 @@ impl ListQuery {
         RunFilter {
             status: self.status,
             record: self.record.clone(),
+            workspace: self.workspace.clone(),
             since: self.since.clone(),
             until: self.until.clone(),
             cursor,
@@ -121,7 +127,8 @@ fn cursor_error(error: ClientError, args: &Args) -> CliError {
 
 fn text(page: &Runs, query: &ListQuery, session: &ApiSession) -> String {
     if page.runs.is_empty() {
-        let filtered = query.record.is_some() || query.since.is_some() || query.until.is_some();
+        let times = query.since.is_some() || query.until.is_some();
+        let filtered = query.record.is_some() || query.workspace.is_some() || times;
         return match query.status {
             _ if filtered => "no matching runs".to_owned(),
             Some(status) => format!("no {status} runs"),
@@ -142,6 +149,7 @@ fn next_page(query: &ListQuery, before: &str) -> String {
     let options = [
         option("status", query.status.map(|status| status.to_string())),
         option("record", query.record.as_ref().map(|record| quoted(record.as_str()))),
+        option("workspace", query.workspace.as_ref().map(ToString::to_string)),
         option("since", query.since.clone()),
         option("until", query.until.clone()),
     ];

@@ -72,7 +72,20 @@ fn caps(before: &Tenant, after: &Tenant) -> Vec<String> {
     let effects = (old != new).then(line);
     let [old, new] = [before, after].map(|tenant| cost_limit(&tenant.caps));
     let cost = (old != new).then(|| format!("maximum cost per run: {old} -> {new}"));
-    effects.into_iter().chain(cost).collect()
+    let workspaces = (before.caps.workspaces != after.caps.workspaces)
+        .then(|| format!("limits of workspaces: {}", workspace_limits(&after.caps)));
+    effects.into_iter().chain(cost).chain(workspaces).collect()
+}
+
+/// `payments: at most 5 effects, $0.50; test: at most 1 effect`, or `none`.
+pub(super) fn workspace_limits(caps: &Caps) -> String {
+    let limits = caps.workspaces.iter().map(|(workspace, caps)| {
+        let writes = caps.max_writes_per_run.map(|max| format!("at most {max} effects"));
+        let cost = caps.max_cost_per_run_microusd.map(domain::money::money);
+        format!("{workspace}: {}", writes.into_iter().chain(cost).collect::<Vec<_>>().join(", "))
+    });
+    let limits = limits.collect::<Vec<_>>().join("; ");
+    if limits.is_empty() { "none".to_owned() } else { limits }
 }
 
 /// `$0.50`, or `no limit`.

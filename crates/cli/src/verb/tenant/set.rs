@@ -43,6 +43,7 @@ The file replaces all settings; a missing section is set to empty or to its defa
   caps:
     max_writes_per_run: 20            [default: 64]
     max_cost_per_run_microusd: 500000 of models, in millionths of a US dollar [default: no limit]
+    workspaces: {payments: {max_writes_per_run: 5}}   stricter limits for the runs of one workspace
   redact:
     - 'PIN-[0-9]{6}'                  a regular expression; what matches is replaced by [redacted]
 

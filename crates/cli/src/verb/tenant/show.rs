@@ -9,7 +9,7 @@ use crate::process::ExitStatus;
 use views::table::{indented, table};
 use views::time;
 
-use super::changes::{cost_limit, member_list, roles};
+use super::changes::{cost_limit, member_list, roles, workspace_limits};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,11 +51,12 @@ fn dispatch_stop(document: &api_types::Stopped) -> DispatchStop {
 fn text(tenant: &Tenant) -> String {
     let default = || "the default policy".to_owned();
     format!(
-        "tenant    {}\npolicy    {}\nlimits    at most {} effects per run; model cost per run: {}\nredact    {}\n\nusers\n{}\ngroups\n{}",
+        "tenant    {}\npolicy    {}\nlimits    at most {} effects per run; model cost per run: {}\n          of workspaces: {}\nredact    {}\n\nusers\n{}\ngroups\n{}",
         tenant.tenant,
         tenant.policy.as_ref().map_or_else(default, Digest::to_string),
         tenant.caps.max_writes_per_run,
         cost_limit(&tenant.caps),
+        workspace_limits(&tenant.caps),
         if tenant.redact.is_empty() {
             "secrets of connections only".to_owned()
         } else {
