@@ -18,7 +18,7 @@ pub struct StartRun {
     /// An applied workflow.
     #[schema(value_type = String, pattern = "^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length = 128)]
     pub workflow: WorkflowName,
-    /// The workspace of the run; by default that of the workflow, or `main`.
+    /// The workspace of the run; by default that of the workflow, or `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub workspace: Option<WorkspaceId>,

@@ -79,7 +79,7 @@ fn configuration(tenants: &[Owned; 2], vault: &Vault) -> String {
         )
     };
     format!(
-        "connections:\n{}{}vault:\n  address: {}\n  tenants:\n{}{}",
+        "connections:\n{}{}vault:\n  address: {}\n  auth: {{ kubernetes: {{ role: none }} }}\n  tenants:\n{}{}",
         connections(acme, globex),
         connections(globex, acme),
         vault.url(),

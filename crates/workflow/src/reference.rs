@@ -67,7 +67,7 @@ fn workflow() -> ReferenceTable {
             optional(
                 "workspace",
                 "a workspace id",
-                "that of each request, or `main`",
+                "that of each request, or `default`",
                 "The workspace of the runs. It selects the connections that they can use.",
             ),
             optional(

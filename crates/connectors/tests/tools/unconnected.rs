@@ -13,6 +13,7 @@ fn every_tool_is_registered_without_a_connection() {
     assert_eq!(
         names,
         [
+            "connection.test",
             "github.comment",
             "github.delete_comment",
             "github.get",
@@ -33,7 +34,10 @@ fn every_tool_is_registered_without_a_connection() {
 #[test]
 fn error_names_the_kind_of_connection() {
     let registry = standard_tools(HostAllowList::default());
-    for name in registry.names().filter(|name| !matches!(name.as_str(), "http.request" | "transform")) {
+    let has_kind = |name: &&domain::ToolName| {
+        matches!(registry.get(name).unwrap().connection_use(), ConnectionUse::Required(_))
+    };
+    for name in registry.names().filter(has_kind) {
         let (run, step) = (run("run-1"), step());
         let ask = connectors::ProposalRequest {
             run: &run,

@@ -174,7 +174,7 @@ fn filters(query: &RunsQuery) -> Markup {
             div {
                 label for="workspace" { "Workspace" }
                 input #workspace name="workspace" type="search" value=(query.workspace) maxlength=(WORD_CHARS_MAX)
-                    placeholder="main" spellcheck="false";
+                    placeholder="default" spellcheck="false";
             }
             (time("since", "Since", &query.since))
             (time("until", "Before", &query.until))

@@ -9,6 +9,7 @@
 
 mod admit;
 mod concurrency;
+mod connection_test;
 mod inbox;
 mod occurrences;
 mod request;

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use connectors::{CONNECTION_TEST, ToolConnection};
+use connectors::ToolConnection;
 use domain::audit::AdminChange;
 use domain::connection::CONNECTIONS_MAX;
-use domain::{Connection, ConnectionName, IdempotencyKey, Inherited, Tenant};
-use serde_json::json;
+use domain::{Connection, ConnectionName, Tenant};
 use store::{AuditedWrite, Store, Write};
 
-use crate::admission::{AdmissionService, StartResult, StartRun};
 use crate::core::commit::ROUNDS_MAX;
 use crate::core::connections::ResolvedConnection;
 use crate::error::EngineError;
@@ -83,35 +81,6 @@ impl<S: Store> TenantHandle<S> {
             }
         }
         Err(EngineError::ConnectionChanged { connection: name.clone() })
-    }
-
-    /// Starts a run that tests a connection and changes nothing.
-    pub async fn test_connection(
-        &self,
-        name: &ConnectionName,
-        key: IdempotencyKey,
-    ) -> Result<StartResult, EngineError> {
-        let resolved = self.connection(name).await?;
-        let source = format!(
-            "workflow: connection-test\nversion: 1\nenvironment: dev\n\
-             steps: [{{ id: test, tool: {CONNECTION_TEST}, connection: '{name}', retry: {{ attempts: 1 }} }}]\n"
-        );
-        let plan = workflow::parse_for(&source, &self.tools()).map_err(|error| {
-            EngineError::BadConnection { connection: name.clone(), why: error.to_string() }
-        })?;
-        let request = StartRun {
-            tenant: self.tenant.clone(),
-            workspace: resolved.connection.workspace.unwrap_or_default(),
-            plan,
-            trigger_kind: "connection-test".to_owned(),
-            record: None,
-            key,
-            input: json!({}),
-            by: self.by.clone(),
-            applied_by: None,
-            inherited: Inherited::default(),
-        };
-        AdmissionService::new(&self.core).start(request).await
     }
 
     async fn tenant_or_default(&self) -> Result<Tenant, EngineError> {

@@ -134,7 +134,7 @@ async fn runs_are_filtered_by_record_and_time() {
     assert_eq!(count("/runs?since=2000-01-01T00:00:00Z").await, 6);
     assert_eq!(count("/runs?until=2000-01-01T00:00:00Z").await, 0);
     assert_eq!(count("/runs?since=2000-01-01T00:00:00Z&status=paused").await, 1);
-    assert_eq!(count("/runs?workspace=main").await, 6);
+    assert_eq!(count("/runs?workspace=default").await, 6);
     assert_eq!(count("/runs?workspace=payments").await, 0);
     for bad in [
         "/runs?workspace=a%20b",

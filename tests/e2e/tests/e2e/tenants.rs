@@ -54,7 +54,7 @@ fn configuration(vault: &Vault, instances: [(&str, &ServiceNow); 2]) -> String {
         )
     });
     format!(
-        "connections:\n{}vault:\n  address: {}\n  tenants:\n{}",
+        "connections:\n{}vault:\n  address: {}\n  auth: {{ kubernetes: {{ role: none }} }}\n  tenants:\n{}",
         connections.concat(),
         vault.url(),
         namespaces.concat()

@@ -55,16 +55,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ENVIRONMENT", default_value = "prod", value_parser = environments())]
     environment: Environment,
     /// Authenticate with HTTP Basic
-    #[arg(long, value_name = "USER=REF", group = "credential")]
+    #[arg(long, value_name = "USER=REF", group = "authentication")]
     basic: Option<String>,
     /// Authenticate with a bearer token
-    #[arg(long, value_name = "REF", group = "credential")]
+    #[arg(long, value_name = "REF", group = "authentication")]
     bearer: Option<String>,
     /// Authenticate with a header
-    #[arg(long, value_name = "NAME=REF", group = "credential")]
+    #[arg(long, value_name = "NAME=REF", group = "authentication")]
     header: Option<String>,
     /// Authenticate in another way: JSON, @FILE, or - for standard input
-    #[arg(long, value_name = "JSON", group = "credential")]
+    #[arg(long, value_name = "JSON", group = "authentication")]
     credential: Option<JsonSource>,
     /// A file with certificates in PEM that are trusted in place of those of the operating system
     #[arg(long, value_name = "FILE")]

@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// The external record that the run is about, such as servicenow:incident:9d38 or github:acme/shop#7
     #[arg(long, value_name = "RECORD")]
     record: Option<RecordName>,
-    /// The workspace of the run, which selects its connections [default: that of the workflow, or main]
+    /// The workspace of the run, which selects its connections [default: that of the workflow, or default]
     #[arg(long, value_name = "WORKSPACE")]
     workspace: Option<WorkspaceId>,
     /// Follow the run until it ends or pauses; waits first if the run is queued behind its concurrency key

@@ -51,8 +51,13 @@ fn page_text(page: &ToolPage) -> String {
     let row =
         |field: &ToolField| row(field.name, field.value, &default(field.requirement), field.description);
     let rows: String = fields.iter().map(row).collect();
-    let call = format!("tool: {tool}\nwith:\n{}", example(page));
-    format!("### `{tool}`\n\n{description}\n\n```yaml\n{call}\n```\n\n{HEAD}{rows}\nOutput: {output}.\n\n")
+    let call = match page.fields {
+        // A tool without parameters works on the connection that the step names.
+        [] => format!("tool: {tool}\nconnection: servicenow-prod"),
+        _ => format!("tool: {tool}\nwith:\n{}", example(page)),
+    };
+    let table = if rows.is_empty() { rows } else { format!("{HEAD}{rows}\n") };
+    format!("### `{tool}`\n\n{description}\n\n```yaml\n{call}\n```\n\n{table}Output: {output}.\n\n")
 }
 
 /// The example in the order of the fields.
