@@ -6,14 +6,16 @@ use std::sync::Arc;
 use connectors::{HostAllowList, Tool, ToolRegistry};
 use engine::{ConnectionParts, Engine, EngineParts, EvidenceSigner, Notifier, Timing};
 use evidence::SigningKey;
-use store::{Clock, SqliteOptions, SqliteStore, Store, SystemClock};
+use store::{Intercepted, SqliteOptions, SqliteStore, Store};
+
+use crate::{Faults, TestClock, TestEnv};
 
 /// The parts of an engine, except its store.
 #[must_use]
 pub struct EngineBuilder {
     tools: ToolRegistry,
     connections: ConnectionParts,
-    clock: Arc<dyn Clock>,
+    clock: TestClock,
     me: String,
     timing: Timing,
     notifier: Notifier,
@@ -25,7 +27,7 @@ pub fn engine() -> EngineBuilder {
     EngineBuilder {
         tools: ToolRegistry::default(),
         connections: ConnectionParts::default(),
-        clock: Arc::new(SystemClock),
+        clock: TestClock::system(),
         me: "w".to_owned(),
         timing: Timing::default(),
         notifier: None,
@@ -54,6 +56,12 @@ impl EngineBuilder {
         self.tools(connectors::standard_tools(HostAllowList::default()))
     }
 
+    /// The tools of the product, which may call servers of this machine.
+    pub fn local_tools(self) -> Self {
+        let hosts = vec!["127.0.0.1".parse().unwrap()];
+        self.tools(connectors::standard_tools(HostAllowList { hosts }))
+    }
+
     pub fn tools(self, tools: ToolRegistry) -> Self {
         Self { tools, ..self }
     }
@@ -69,8 +77,8 @@ impl EngineBuilder {
     }
 
     /// The clock of the engine, and of a store in memory.
-    pub fn clock(self, clock: impl Clock + 'static) -> Self {
-        Self { clock: Arc::new(clock), ..self }
+    pub fn clock(self, clock: TestClock) -> Self {
+        Self { clock, ..self }
     }
 
     /// The name of the process.
@@ -100,8 +108,25 @@ impl EngineBuilder {
 
     /// An empty store in memory, with the clock of the engine.
     pub fn memory(&self) -> SqliteStore {
-        let clock = Arc::clone(&self.clock);
+        let clock = Arc::new(self.clock.clone());
         SqliteStore::memory(SqliteOptions { clock, ..SqliteOptions::default() }).unwrap()
+    }
+
+    /// The engine and its clock, on an empty store in memory.
+    pub fn env(self) -> TestEnv {
+        let store = self.memory();
+        self.env_on(store)
+    }
+
+    /// The engine and its clock, on `store`.
+    pub fn env_on<S: Store>(self, store: S) -> TestEnv<S> {
+        TestEnv { clock: self.clock.clone(), engine: Arc::new(self.on(store)) }
+    }
+
+    /// The same on a store in memory, with these faults.
+    pub fn env_with(self, faults: Faults) -> TestEnv<Intercepted<SqliteStore, Faults>> {
+        let store = Intercepted::new(self.memory(), faults);
+        self.env_on(store)
     }
 
     /// The engine on `store`.
@@ -110,7 +135,7 @@ impl EngineBuilder {
             store: Arc::new(store),
             tools: self.tools,
             connections: self.connections,
-            clock: self.clock,
+            clock: Arc::new(self.clock),
             me: self.me.parse().unwrap(),
             timing: self.timing,
             notifier: self.notifier,

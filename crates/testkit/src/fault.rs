@@ -1,7 +1,8 @@
 //! Store faults.
 
+use std::collections::BTreeMap;
 use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use store::{Intercept, StoreCall, StoreError};
@@ -39,6 +40,35 @@ impl Faults {
     /// The fault for calls of this name only.
     pub fn at(name: &'static str, fault: impl Fn() -> Fault + Send + Sync + 'static) -> Self {
         Self::new(move |call| if call.name == name { fault() } else { Fault::None })
+    }
+}
+
+/// How often each call of the store was made, by name. Clones count together.
+#[derive(Debug, Clone, Default)]
+pub struct CallCounts(Arc<Mutex<BTreeMap<&'static str, usize>>>);
+
+impl CallCounts {
+    /// Counts each call and chooses a fault for it.
+    pub fn faults(&self, choose: impl Fn(&StoreCall) -> Fault + Send + Sync + 'static) -> Faults {
+        let counts = Arc::clone(&self.0);
+        Faults::new(move |call| {
+            *counts.lock().unwrap().entry(call.name).or_default() += 1;
+            choose(call)
+        })
+    }
+
+    /// The number of calls of this name.
+    pub fn of(&self, name: &str) -> usize {
+        self.0.lock().unwrap().get(name).copied().unwrap_or_default()
+    }
+
+    pub fn all(&self) -> BTreeMap<&'static str, usize> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// The number of calls of this name since the last call of this function.
+    pub fn take(&self, name: &str) -> usize {
+        self.0.lock().unwrap().remove(name).unwrap_or_default()
     }
 }
 

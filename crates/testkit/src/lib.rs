@@ -5,15 +5,16 @@
 //! ```no_run
 //! # use countersign_testkit as testkit;
 //! # async fn example() {
-//! let engine = testkit::engine().standard_tools().build();
-//! let run = testkit::start(&engine, testkit::TRANSFORM, "key").await;
-//! testkit::advance(&engine, &run).await;
+//! let env = testkit::engine().standard_tools().env();
+//! let run = env.start(testkit::TRANSFORM, "key").await;
+//! env.advance(&run).await;
 //! # }
 //! ```
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod clock;
 mod engine;
+mod env;
 mod fault;
 mod http;
 mod keys;
@@ -26,7 +27,8 @@ mod wait;
 
 pub use clock::TestClock;
 pub use engine::{EngineBuilder, engine, memory, open, signing_key};
-pub use fault::{Fault, Faults};
+pub use env::TestEnv;
+pub use fault::{CallCounts, Fault, Faults};
 pub use http::{HttpStub, StubEnding, StubReply, StubRequest};
 pub use keys::{api_key, key_text};
 pub use log::CapturedLog;

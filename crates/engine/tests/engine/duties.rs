@@ -2,17 +2,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use connectors::HostAllowList;
-use countersign_engine::{Engine, EngineError, VoteRequest};
-use domain::refusal::NotApprover;
+use countersign_engine::VoteRequest;
 use domain::tenant::Person;
 use domain::{
-    Cause, Channel, InboxEntry, Initiator, Millis, ParticipantRole, Refusal, Role, RunKey, RunStatus, Tenant,
-    Timestamp,
+    Cause, Channel, InboxEntry, Initiator, Millis, ParticipantRole, Role, RunKey, RunStatus, Timestamp,
 };
 use serde_json::json;
-use store::{Governance as _, SqliteStore};
 use testkit::{HttpStub, StubReply, TestClock, acme};
+
+use crate::http_env::HttpEnv;
 
 /// 2026-01-01 at noon UTC.
 const NOON: Timestamp = Timestamp(1_767_268_800_000);
@@ -20,152 +18,116 @@ const NOON: Timestamp = Timestamp(1_767_268_800_000);
 /// Longer than any delay between two attempts.
 const PAUSE: Millis = Millis::mins(15);
 
-struct TestEnv {
-    engine: Engine<SqliteStore>,
-    clock: TestClock,
-    external: HttpStub,
+/// An external system that answers with these statuses in turn, and then with 200.
+fn http_env(statuses: &'static [u16]) -> HttpEnv {
+    let sent = AtomicUsize::new(0);
+    let external = HttpStub::start(move |_| {
+        let status = statuses.get(sent.fetch_add(1, Ordering::SeqCst)).copied().unwrap_or(200);
+        StubReply::json(status, "{}")
+    });
+    HttpEnv::new(testkit::engine().clock(TestClock::at(NOON)).signed(), external)
 }
 
-impl TestEnv {
-    /// The external system answers with these statuses in turn, and then with 200.
-    fn new(statuses: &'static [u16]) -> Self {
-        let sent = AtomicUsize::new(0);
-        let external = HttpStub::start(move |_| {
-            let status = statuses.get(sent.fetch_add(1, Ordering::SeqCst)).copied().unwrap_or(200);
-            StubReply::json(status, "{}")
-        });
-        let allow = HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] };
-        let tools = connectors::standard_tools(allow);
-        let clock = TestClock::at(NOON);
-        let engine = testkit::engine().tools(tools).clock(clock.clone()).signed().build();
-        Self { engine, clock, external }
-    }
+/// A step that sends `method`.
+fn step(env: &HttpEnv, id: &str, method: &str, more: &str) -> String {
+    let url = env.external.url(&format!("/{id}"));
+    format!(
+        "  - {{ id: {id}, tool: http.request, with: {{ method: {method}, url: '{url}', effect: native_key }}{more} }}\n"
+    )
+}
 
-    /// The fields of a step that sends `method`.
-    fn step(&self, id: &str, method: &str, more: &str) -> String {
-        let url = self.external.url(&format!("/{id}"));
-        format!(
-            "  - {{ id: {id}, tool: http.request, with: {{ method: {method}, url: '{url}', effect: native_key }}{more} }}\n"
-        )
-    }
+async fn start(env: &HttpEnv, steps: &str) -> RunKey {
+    start_in(env, "prod", steps).await
+}
 
-    async fn start(&self, steps: &str) -> RunKey {
-        self.start_in("prod", steps).await
-    }
+async fn start_in(env: &HttpEnv, environment: &str, steps: &str) -> RunKey {
+    env.start(&format!("workflow: w\nversion: 1\nenvironment: {environment}\nsteps:\n{steps}"), "k").await
+}
 
-    async fn start_in(&self, environment: &str, steps: &str) -> RunKey {
-        let source = format!("workflow: w\nversion: 1\nenvironment: {environment}\nsteps:\n{steps}");
-        testkit::start(&self.engine, &source, "k").await
-    }
+/// Advances the run after the delay of its next attempt.
+async fn advance_later(env: &HttpEnv, run: &RunKey) -> RunStatus {
+    env.clock.advance(PAUSE);
+    env.advance(run).await
+}
 
-    /// Advances the run after the delay of its next attempt.
-    async fn advance(&self, run: &RunKey) -> RunStatus {
-        self.clock.advance(PAUSE);
-        testkit::advance(&self.engine, run).await
-    }
-
-    /// Everyone who is needed approves.
-    async fn approve(&self, run: &RunKey) {
-        for person in ["grace", "ben"] {
-            if testkit::status(&self.engine, run).await == RunStatus::WaitingApproval {
-                testkit::approve(&self.engine, run, person).await.unwrap();
-            }
+/// Everyone who is needed approves.
+async fn approve_all(env: &HttpEnv, run: &RunKey) {
+    for person in ["grace", "ben"] {
+        if env.status(run).await == RunStatus::WaitingApproval {
+            env.approve(run, person).await.unwrap();
         }
     }
+}
 
-    async fn asked(&self, run: &RunKey) -> usize {
-        testkit::approvals(&self.engine, run).await.len()
-    }
+async fn vote_in_slack(env: &HttpEnv, run: &RunKey, person: &str) {
+    let through = Channel::Slack { team: "T1".to_owned(), user: "U1".to_owned() };
+    let vote = VoteRequest { through, ..testkit::vote(&env.approval(run).await, person) };
+    env.vote(run, vote).await.unwrap();
+}
 
-    async fn assert_excluded(&self, run: &RunKey, person: &str, role: ParticipantRole) {
-        let refused = testkit::approve(&self.engine, run, person).await;
-        let Err(EngineError::Refused(Refusal::NotApprover { why, .. })) = refused else {
-            panic!("{person}: {refused:?}")
-        };
-        assert_eq!(why, NotApprover::Participant(role), "{person}");
-    }
+/// Grace applies a workflow with this trigger.
+async fn apply_as_grace(env: &HttpEnv, trigger: &str) {
+    let source = format!(
+        "workflow: applied\nversion: 1\nenvironment: prod\ntrigger: {trigger}\nsteps:\n{}",
+        step(env, "a", "PUT", "")
+    );
+    env.handle("Grace").apply(&testkit::plan(&env.engine, &source)).await.unwrap();
+}
 
-    async fn vote(&self, run: &RunKey, person: &str, approve: bool, through: Channel) {
-        let asked = testkit::approvals(&self.engine, run).await.pop().unwrap();
-        let vote = VoteRequest { approve, through, ..testkit::vote(&asked, person) };
-        Box::pin(self.engine.governance().record_vote(&run.tenant, vote)).await.unwrap();
-    }
-
-    /// Grace applies a workflow with this trigger.
-    async fn apply_as_grace(&self, trigger: &str) {
-        let source = format!(
-            "workflow: applied\nversion: 1\nenvironment: prod\ntrigger: {trigger}\nsteps:\n{}",
-            self.step("a", "PUT", "")
-        );
-        let grace = self.engine.tenant_handle(&acme(), &Initiator::new(Cause::User, "Grace"));
-        grace.apply(&testkit::plan(&self.engine, &source)).await.unwrap();
-    }
-
-    /// A run that no user requested waits for an approval, which is not one of the user who applied its workflow.
-    async fn assert_applier_cannot_approve(&self, run: &RunKey) {
-        self.engine.admission().process_entry(run).await.unwrap();
-        assert_eq!(testkit::record(&self.engine, run).await.trigger.requester, None);
-        assert_eq!(testkit::advance(&self.engine, run).await, RunStatus::WaitingApproval);
-        self.assert_excluded(run, "grace", ParticipantRole::Applier).await;
-        assert_eq!(self.external.requests().len(), 0);
-        testkit::approve(&self.engine, run, "ben").await.unwrap();
-        assert_eq!(testkit::advance(&self.engine, run).await, RunStatus::Succeeded);
-    }
-
-    async fn put_tenant(&self, change: impl FnOnce(&mut Tenant)) {
-        let stored = self.engine.store().tenant(&acme()).await.unwrap();
-        let revision = stored.as_ref().map_or(0, |stored| stored.revision + 1);
-        let mut tenant = stored.unwrap_or_else(|| Tenant::new(acme()));
-        tenant.revision = revision;
-        change(&mut tenant);
-        self.engine.store().put_tenant(tenant).await.unwrap();
-    }
+/// A run that no user requested waits for an approval, which is not one of the user who applied its workflow.
+async fn assert_applier_cannot_approve(env: &HttpEnv, run: &RunKey) {
+    env.engine.admission().process_entry(run).await.unwrap();
+    assert_eq!(env.record(run).await.trigger.requester, None);
+    assert_eq!(env.advance(run).await, RunStatus::WaitingApproval);
+    env.assert_excluded(run, "grace", ParticipantRole::Applier).await;
+    assert_eq!(env.requests(), [""; 0]);
+    env.approve(run, "ben").await.unwrap();
+    assert_eq!(env.advance(run).await, RunStatus::Succeeded);
 }
 
 #[tokio::test]
 async fn applier_cannot_approve_a_webhook_run() {
-    let env = TestEnv::new(&[]);
-    env.apply_as_grace("{ servicenow: { table: incident } }").await;
+    let env = http_env(&[]);
+    apply_as_grace(&env, "{ servicenow: { table: incident } }").await;
     let event = testkit::event("sn:1", json!({ "record": { "sys_id": "abc" } }));
     let accepted = env.engine.admission().accept(event).await.unwrap();
-    env.assert_applier_cannot_approve(&accepted.run).await;
+    assert_applier_cannot_approve(&env, &accepted.run).await;
 }
 
 #[tokio::test]
 async fn applier_cannot_approve_a_scheduled_run() {
-    let env = TestEnv::new(&[]);
-    env.apply_as_grace("{ schedule: { cron: '30 12 * * *', time_zone: UTC } }").await;
+    let env = http_env(&[]);
+    apply_as_grace(&env, "{ schedule: { cron: '30 12 * * *', time_zone: UTC } }").await;
     env.clock.advance(Millis::mins(31));
     let sweep = Initiator::new(Cause::System, "sweep");
     assert_eq!(env.engine.operations().sweep(&sweep).await.unwrap().scheduled, 1);
     let run = InboxEntry::run_of(&acme(), &"scheduler:applied:2026-01-01T12:30Z".parse().unwrap());
-    env.assert_applier_cannot_approve(&run).await;
+    assert_applier_cannot_approve(&env, &run).await;
 }
 
 /// Mallory rejects the second action. That starts the rollback of the first one, which she then wants to approve.
 #[tokio::test]
 async fn rejecter_cannot_approve_the_rollback() {
-    let env = TestEnv::new(&[]);
+    let env = http_env(&[]);
     let url = env.external.url("/a/close");
     let rollback = format!(
         ", rollback: {{ tool: http.request, with: {{ method: PUT, url: '{url}', effect: native_key }} }}"
     );
-    let run = env.start(&(env.step("a", "PUT", &rollback) + &env.step("b", "PUT", ""))).await;
-    env.advance(&run).await;
-    env.approve(&run).await;
-    assert_eq!(env.advance(&run).await, RunStatus::WaitingApproval);
-    env.vote(&run, "mallory", false, Channel::CommandLine).await;
-    assert_eq!(env.advance(&run).await, RunStatus::WaitingApproval);
+    let run = start(&env, &(step(&env, "a", "PUT", &rollback) + &step(&env, "b", "PUT", ""))).await;
+    advance_later(&env, &run).await;
+    approve_all(&env, &run).await;
+    assert_eq!(advance_later(&env, &run).await, RunStatus::WaitingApproval);
+    env.reject(&run, "mallory", "").await.unwrap();
+    assert_eq!(advance_later(&env, &run).await, RunStatus::WaitingApproval);
 
     env.assert_excluded(&run, "mallory", ParticipantRole::Rejecter).await;
     assert_eq!(env.external.requests().len(), 1);
 
-    env.approve(&run).await;
-    assert_eq!(env.advance(&run).await, RunStatus::FailedTerminal);
+    approve_all(&env, &run).await;
+    assert_eq!(advance_later(&env, &run).await, RunStatus::FailedTerminal);
     assert_eq!(env.external.requests().len(), 2);
     env.engine.operations().build_evidence(&run).await.unwrap();
-    let (_, bytes) = env.engine.operations().evidence(&run).await.unwrap();
-    let verified = evidence::verify(&bytes, &testkit::signing_key().public()).unwrap();
+    let verified = env.evidence(&run).await;
     let mallory = "mallory".parse().unwrap();
     let roles = verified.bundle().approvals.iter().filter_map(|approval| approval.excluded.role_of(&mallory));
     assert_eq!(roles.collect::<Vec<_>>(), [ParticipantRole::Rejecter]);
@@ -174,44 +136,42 @@ async fn rejecter_cannot_approve_the_rollback() {
 /// The approvers of an undo see that an earlier undo, or the rollback of the run itself, was rejected.
 #[tokio::test]
 async fn rejection_hidden_on_second_undo() {
-    let rollback = |env: &TestEnv| {
+    let rollback = |env: &HttpEnv| {
         let url = env.external.url("/a/close");
         format!(
             ", rollback: {{ tool: http.request, with: {{ method: PUT, url: '{url}', effect: native_key }} }}"
         )
     };
-    let assert_rejected = async |env: &TestEnv, undo: &RunKey| {
-        assert_eq!(env.advance(undo).await, RunStatus::WaitingApproval);
-        let asked = testkit::approvals(&env.engine, undo).await.pop().unwrap();
+    let assert_rejected = async |env: &HttpEnv, undo: &RunKey| {
+        assert_eq!(advance_later(env, undo).await, RunStatus::WaitingApproval);
+        let asked = env.approval(undo).await;
         assert_eq!(asked.rejected.map(|rejection| rejection.by.to_string()).as_deref(), Some("mallory"));
     };
-    let undo = async |env: &TestEnv, run: &RunKey| {
-        env.engine.tenant_handle(&run.tenant, &testkit::ada()).undo(&run.run).await.unwrap().run
-    };
+    let undo = async |env: &HttpEnv, run: &RunKey| env.handle("ada").undo(&run.run).await.unwrap().run;
 
-    let env = TestEnv::new(&[]);
-    let run = env.start(&env.step("a", "PUT", &rollback(&env))).await;
-    env.advance(&run).await;
-    env.approve(&run).await;
-    assert_eq!(env.advance(&run).await, RunStatus::Succeeded);
+    let env = http_env(&[]);
+    let run = start(&env, &step(&env, "a", "PUT", &rollback(&env))).await;
+    advance_later(&env, &run).await;
+    approve_all(&env, &run).await;
+    assert_eq!(advance_later(&env, &run).await, RunStatus::Succeeded);
     let first = undo(&env, &run).await;
-    assert_eq!(env.advance(&first).await, RunStatus::WaitingApproval);
-    env.vote(&first, "mallory", false, Channel::CommandLine).await;
-    assert_eq!(env.advance(&first).await, RunStatus::FailedTerminal);
+    assert_eq!(advance_later(&env, &first).await, RunStatus::WaitingApproval);
+    env.reject(&first, "mallory", "").await.unwrap();
+    assert_eq!(advance_later(&env, &first).await, RunStatus::FailedTerminal);
     let second = undo(&env, &run).await;
     assert_ne!(first, second);
     assert_rejected(&env, &second).await;
 
-    let env = TestEnv::new(&[]);
-    let run = env.start(&(env.step("a", "PUT", &rollback(&env)) + &env.step("b", "PUT", ""))).await;
-    env.advance(&run).await;
-    env.approve(&run).await;
-    env.advance(&run).await;
-    env.vote(&run, "grace", false, Channel::CommandLine).await;
-    assert_eq!(env.advance(&run).await, RunStatus::WaitingApproval);
-    env.vote(&run, "mallory", false, Channel::CommandLine).await;
-    assert_eq!(env.advance(&run).await, RunStatus::Paused);
-    env.engine.tenant_handle(&run.tenant, &testkit::ada()).cancel(&run.run, "stop").await.unwrap();
+    let env = http_env(&[]);
+    let run = start(&env, &(step(&env, "a", "PUT", &rollback(&env)) + &step(&env, "b", "PUT", ""))).await;
+    advance_later(&env, &run).await;
+    approve_all(&env, &run).await;
+    advance_later(&env, &run).await;
+    env.reject(&run, "grace", "").await.unwrap();
+    assert_eq!(advance_later(&env, &run).await, RunStatus::WaitingApproval);
+    env.reject(&run, "mallory", "").await.unwrap();
+    assert_eq!(advance_later(&env, &run).await, RunStatus::Paused);
+    env.handle("ada").cancel(&run.run, "stop").await.unwrap();
     assert_rejected(&env, &undo(&env, &run).await).await;
 }
 
@@ -225,19 +185,19 @@ async fn each_attempt_at_a_risky_action_needs_an_approval() {
         ("DELETE", "low", true),
         ("DELETE", "high", true),
     ] {
-        let env = TestEnv::new(&[429, 429]);
+        let env = http_env(&[429, 429]);
         let more = format!(", retry: {{ attempts: 5 }}, blast_radius: {blast_radius}");
-        let run = env.start(&env.step("a", method, &more)).await;
-        assert_eq!(env.advance(&run).await, RunStatus::WaitingApproval);
-        env.approve(&run).await;
+        let run = start(&env, &step(&env, "a", method, &more)).await;
+        assert_eq!(advance_later(&env, &run).await, RunStatus::WaitingApproval);
+        approve_all(&env, &run).await;
         let mut requests = 1;
         loop {
-            let status = env.advance(&run).await;
+            let status = advance_later(&env, &run).await;
             assert!(env.external.requests().len() <= requests, "{method}, {blast_radius}");
             match status {
                 RunStatus::Succeeded => break,
                 RunStatus::WaitingApproval => {
-                    env.approve(&run).await;
+                    approve_all(&env, &run).await;
                     requests += 1;
                 }
                 _ if !asks_again => requests += 1,
@@ -245,7 +205,11 @@ async fn each_attempt_at_a_risky_action_needs_an_approval() {
             }
         }
         assert_eq!(env.external.requests().len(), 3, "{method}, {blast_radius}");
-        assert_eq!(env.asked(&run).await, if asks_again { 3 } else { 1 }, "{method}, {blast_radius}");
+        assert_eq!(
+            env.approvals(&run).await.len(),
+            if asks_again { 3 } else { 1 },
+            "{method}, {blast_radius}"
+        );
     }
 }
 
@@ -253,19 +217,22 @@ async fn each_attempt_at_a_risky_action_needs_an_approval() {
 #[tokio::test]
 async fn lost_reply_of_a_destructive_action_is_not_repeated() {
     for (method, status, requests) in [("PUT", RunStatus::Succeeded, 2), ("DELETE", RunStatus::Paused, 1)] {
-        let env = TestEnv::new(&[503]);
-        let run = env.start(&env.step("a", method, ", retry: { attempts: 5 }, blast_radius: high")).await;
-        env.advance(&run).await;
-        env.approve(&run).await;
-        env.advance(&run).await;
-        assert_eq!(env.advance(&run).await, status, "{method}");
-        assert_eq!((env.external.requests().len(), env.asked(&run).await), (requests, 1), "{method}");
+        let env = http_env(&[503]);
+        let run = start(&env, &step(&env, "a", method, ", retry: { attempts: 5 }, blast_radius: high")).await;
+        advance_later(&env, &run).await;
+        approve_all(&env, &run).await;
+        advance_later(&env, &run).await;
+        assert_eq!(advance_later(&env, &run).await, status, "{method}");
+        assert_eq!(
+            (env.external.requests().len(), env.approvals(&run).await.len()),
+            (requests, 1),
+            "{method}"
+        );
         if status == RunStatus::Paused {
-            let ada = env.engine.tenant_handle(&run.tenant, &testkit::ada());
-            ada.resume(&run.run, "looked").await.unwrap();
-            assert_eq!(env.advance(&run).await, RunStatus::WaitingApproval);
-            env.approve(&run).await;
-            assert_eq!(env.advance(&run).await, RunStatus::Succeeded);
+            env.handle("ada").resume(&run.run, "looked").await.unwrap();
+            assert_eq!(advance_later(&env, &run).await, RunStatus::WaitingApproval);
+            approve_all(&env, &run).await;
+            assert_eq!(advance_later(&env, &run).await, RunStatus::Succeeded);
         }
     }
 }
@@ -274,34 +241,35 @@ async fn lost_reply_of_a_destructive_action_is_not_repeated() {
 /// effect.
 #[tokio::test]
 async fn lost_reply_of_an_allowed_action_is_repeated() {
-    let env = TestEnv::new(&[503]);
-    let run = env.start_in("dev", &env.step("a", "PUT", ", retry: { attempts: 5 }")).await;
-    assert_eq!(env.advance(&run).await, RunStatus::FailedRetryable);
-    assert_eq!(env.advance(&run).await, RunStatus::Succeeded);
-    assert_eq!((env.external.requests().len(), env.asked(&run).await), (2, 0));
+    let env = http_env(&[503]);
+    let run = start_in(&env, "dev", &step(&env, "a", "PUT", ", retry: { attempts: 5 }")).await;
+    assert_eq!(advance_later(&env, &run).await, RunStatus::FailedRetryable);
+    assert_eq!(advance_later(&env, &run).await, RunStatus::Succeeded);
+    assert_eq!((env.external.requests().len(), env.approvals(&run).await.len()), (2, 0));
 }
 
 /// Grace approves in Slack, and loses the role there before a worker uses her approval.
 #[tokio::test]
 async fn approval_in_slack_ends_with_the_role() {
-    let env = TestEnv::new(&[]);
+    let env = http_env(&[]);
     let person =
         |roles: &[Role]| Person { slack_roles: roles.iter().copied().collect(), ..Person::default() };
-    env.put_tenant(|tenant| {
+    env.update_tenant(&acme(), |tenant| {
         tenant.people.insert("ada".parse().unwrap(), person(&[]));
         tenant.people.insert("ben".parse().unwrap(), person(&[Role::Approver]));
         tenant.people.insert("grace".parse().unwrap(), person(&[Role::Approver]));
     })
     .await;
-    let run = env.start(&env.step("a", "PUT", "")).await;
-    assert_eq!(env.advance(&run).await, RunStatus::WaitingApproval);
-    let slack = Channel::Slack { team: "T1".to_owned(), user: "U1".to_owned() };
-    env.vote(&run, "grace", true, slack.clone()).await;
-    env.put_tenant(|tenant| drop(tenant.people.insert("grace".parse().unwrap(), person(&[Role::Operator]))))
-        .await;
+    let run = start(&env, &step(&env, "a", "PUT", "")).await;
+    assert_eq!(advance_later(&env, &run).await, RunStatus::WaitingApproval);
+    vote_in_slack(&env, &run, "grace").await;
+    env.update_tenant(&acme(), |tenant| {
+        drop(tenant.people.insert("grace".parse().unwrap(), person(&[Role::Operator])))
+    })
+    .await;
 
-    assert_eq!(env.advance(&run).await, RunStatus::WaitingApproval);
-    assert_eq!((env.external.requests().len(), env.asked(&run).await), (0, 2));
-    env.vote(&run, "ben", true, slack).await;
-    assert_eq!(env.advance(&run).await, RunStatus::Succeeded);
+    assert_eq!(advance_later(&env, &run).await, RunStatus::WaitingApproval);
+    assert_eq!((env.external.requests().len(), env.approvals(&run).await.len()), (0, 2));
+    vote_in_slack(&env, &run, "ben").await;
+    assert_eq!(advance_later(&env, &run).await, RunStatus::Succeeded);
 }

@@ -5,15 +5,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
-use countersign_engine::{DryRunRequest, Engine, StartRun, StepForecast};
+use countersign_engine::{DryRunRequest, StartRun, StepForecast};
 use domain::{
-    Action, EffectClass, EventBody, Failure, Reversibility, Ruling, RunStatus, Tenant, ToolName, Verdict,
-    failure,
+    Action, EffectClass, EventBody, Failure, Reversibility, Ruling, RunStatus, ToolName, Verdict, failure,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use store::{Governance as _, PolicyFiles, SqliteStore};
-use testkit::{acme, ada};
+use testkit::TestEnv;
 
 /// A tool that accepts any fields and does nothing.
 struct AnyFields(&'static str, EffectClass);
@@ -101,23 +99,19 @@ enum StepResult {
     Evaluated(Verdict),
 }
 
-async fn engine(case: &Case) -> Engine<SqliteStore> {
-    let engine = testkit::engine()
+async fn env_of(case: &Case) -> TestEnv {
+    let env = testkit::engine()
         .standard_tools()
         .tool(AnyFields("test.read", EffectClass::ReadOnly))
         .tool(AnyFields("test.write", EffectClass::NativeKey))
-        .build();
+        .env();
     if let Some(rules) = case.policy {
-        let files = PolicyFiles::from([("rules.rego".to_owned(), rules.to_owned())]);
-        let hash = policy::PolicyBundle::parse(files.clone()).unwrap().hash();
-        engine.store().put_policy(&acme(), &hash, files).await.unwrap();
-        let tenant = Tenant { policy: Some(hash), ..Tenant::new(acme()) };
-        engine.store().put_tenant(tenant).await.unwrap();
+        env.put_policy(rules).await;
     }
-    engine
+    env
 }
 
-async fn forecast(engine: &Engine<SqliteStore>, request: &StartRun) -> StepResult {
+async fn forecast(env: &TestEnv, request: &StartRun) -> StepResult {
     let dry_run = DryRunRequest {
         plan: Arc::new(workflow::CompiledPlan::compile(request.plan.clone()).unwrap()),
         trigger_kind: request.trigger_kind.clone(),
@@ -125,7 +119,7 @@ async fn forecast(engine: &Engine<SqliteStore>, request: &StartRun) -> StepResul
         outputs: BTreeMap::new(),
         policy: None,
     };
-    let steps = engine.tenant_handle(&acme(), &ada()).explain(dry_run).await.unwrap().steps;
+    let steps = env.handle("ada").explain(dry_run).await.unwrap().steps;
     match steps.into_iter().next().unwrap() {
         StepForecast::NoEffect => StepResult::NoEffect,
         StepForecast::Refused(why) => StepResult::Refused(why.split(':').next().unwrap().to_owned()),
@@ -135,10 +129,10 @@ async fn forecast(engine: &Engine<SqliteStore>, request: &StartRun) -> StepResul
     }
 }
 
-async fn outcome(engine: &Engine<SqliteStore>, request: StartRun) -> StepResult {
-    let run = Box::pin(engine.admission().start(request)).await.unwrap().run;
-    let status = testkit::advance(engine, &run).await;
-    let events = engine.operations().inspect(&run).await.unwrap().events.unwrap();
+async fn outcome(env: &TestEnv, request: StartRun) -> StepResult {
+    let run = env.start_as(request).await;
+    let status = env.advance(&run).await;
+    let events = env.events(&run).await;
     let verdict = events.iter().find_map(|event| match &event.body {
         EventBody::EffectIntended { verdict, .. } | EventBody::ActionDenied { verdict, .. } => {
             Some(verdict.clone())
@@ -176,15 +170,15 @@ proptest! {
     fn explain_forecasts_what_the_worker_does(case in any_case()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let engine = engine(&case).await;
+            let env = env_of(&case).await;
             let Case { tool, environment, expression, input, .. } = &case;
             let source = format!(
                 "workflow: w\nversion: 1\nenvironment: {environment}\nvalidation: critical_only\n\
                  steps:\n  - {{ id: a, tool: {tool}, with: {{ value: {expression} }} }}\n"
             );
-            let request = StartRun { input: json!({ "v": input }), ..testkit::request(&engine, &source, "k") };
-            let expected = forecast(&engine, &request).await;
-            assert_eq!(outcome(&engine, request).await, expected);
+            let request = StartRun { input: json!({ "v": input }), ..env.request(&source, "k") };
+            let expected = forecast(&env, &request).await;
+            assert_eq!(outcome(&env, request).await, expected);
         });
     }
 }
@@ -193,13 +187,13 @@ proptest! {
 /// tool records, and `http.request` records none.
 #[tokio::test]
 async fn ineffective_rollback_leaves_a_post_irreversible() {
-    let engine = testkit::engine().standard_tools().build();
+    let env = testkit::engine().standard_tools().env();
     let ruling = async |rollback: &str| {
         let source = format!(
             "workflow: w\nversion: 1\nenvironment: dev\nsteps:\n- id: a\n  tool: http.request\n  \
              with: {{ method: POST, url: 'https://example.com/a', effect: native_key }}\n{rollback}"
         );
-        match forecast(&engine, &testkit::request(&engine, &source, "k")).await {
+        match forecast(&env, &env.request(&source, "k")).await {
             StepResult::Evaluated(verdict) => verdict.ruling,
             _ => panic!("the action is evaluated"),
         }

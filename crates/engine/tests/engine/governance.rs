@@ -1,5 +1,6 @@
 //! Verdicts and approvals: what they allow, and what invalidates them.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,10 +18,11 @@ use store::{
     Governance as _, Intercept, Intercepted, Ledger as _, Queue as _, SqliteStore, Store, StoreCall,
     StoreError,
 };
-use testkit::{ExternalRecord, SetRecord, memory, signing_key, start, vote};
+use testkit::{ExternalRecord, SetRecord, TestEnv, memory, signing_key, start, vote};
 
-struct TestEnv {
-    engine: Engine<SqliteStore>,
+/// A run whose steps set an external record.
+struct ChangeEnv {
+    env: TestEnv,
     external: Arc<ExternalRecord>,
     run: RunKey,
 }
@@ -33,37 +35,40 @@ fn engine_on<S: Store>(store: S, external: &Arc<ExternalRecord>) -> Engine<S> {
     testkit::engine().tool(SetRecord(Arc::clone(external))).signed().on(store)
 }
 
-impl TestEnv {
+impl Deref for ChangeEnv {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
+}
+
+impl ChangeEnv {
     async fn start(head: &str, steps: &str) -> Self {
         let external = Arc::new(ExternalRecord::default());
-        let engine = engine_on(memory(), &external);
-        let run = start(&engine, &format!("workflow: w\nversion: 1\n{head}\n{steps}"), "k").await;
-        Self { engine, external, run }
+        let env = testkit::engine().tool(SetRecord(Arc::clone(&external))).signed().env();
+        let run = env.start(&format!("workflow: w\nversion: 1\n{head}\n{steps}"), "k").await;
+        Self { env, external, run }
     }
 
     async fn advance(&self) -> RunStatus {
-        self.advance_run(&self.run).await
+        self.env.advance(&self.run).await
     }
 
     async fn advance_run(&self, run: &RunKey) -> RunStatus {
-        testkit::advance(&self.engine, run).await
+        self.env.advance(run).await
     }
 
     async fn approvals(&self) -> Vec<Approval> {
-        testkit::approvals(&self.engine, &self.run).await
+        self.env.approvals(&self.run).await
     }
 
     async fn approve(&self, person: &str) -> Result<domain::command::VoteResult, EngineError> {
-        testkit::approve(&self.engine, &self.run, person).await
+        self.env.approve(&self.run, person).await
     }
 
     async fn update_tenant(&self, change: impl FnOnce(&mut Tenant)) {
-        let mut tenant = self.engine.governance().tenant(&self.run.tenant).await.unwrap();
-        if self.engine.store().tenant(&tenant.tenant).await.unwrap().is_some() {
-            tenant.revision += 1;
-        }
-        change(&mut tenant);
-        self.engine.store().put_tenant(tenant).await.unwrap();
+        self.env.update_tenant(&self.run.tenant, change).await;
     }
 
     fn writes(&self) -> u32 {
@@ -73,14 +78,14 @@ impl TestEnv {
 
 #[tokio::test]
 async fn reversible_action_in_dev_needs_no_approval() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     assert_eq!(env.advance().await, RunStatus::Succeeded);
     assert_eq!((env.writes(), env.approvals().await.len()), (2, 0));
 }
 
 #[tokio::test]
 async fn production_needs_a_second_person() {
-    let env = TestEnv::start("environment: prod", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: prod", TWO_SETS).await;
     assert_eq!(env.advance().await, RunStatus::WaitingApproval);
     assert_eq!(env.writes(), 0);
     let refused = env.approve("ada").await;
@@ -96,7 +101,7 @@ async fn production_needs_a_second_person() {
 
 #[tokio::test]
 async fn changed_record_needs_a_new_approval() {
-    let env = TestEnv::start("environment: prod", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: prod", TWO_SETS).await;
     env.advance().await;
     env.approve("grace").await.unwrap();
     "another value".clone_into(&mut env.external.says.lock().unwrap());
@@ -111,7 +116,7 @@ async fn changed_record_needs_a_new_approval() {
 
 #[tokio::test]
 async fn policy_changed_between_request_and_claim() {
-    let env = TestEnv::start("environment: prod", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: prod", TWO_SETS).await;
     env.advance().await;
     env.approve("grace").await.unwrap();
     let mut files = policy::PolicyBundle::built_in().unwrap().files().clone();
@@ -128,7 +133,7 @@ async fn policy_changed_between_request_and_claim() {
 
 #[tokio::test]
 async fn missing_policy_is_a_deny() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     env.update_tenant(|tenant| tenant.policy = Some(Digest::of_bytes(b"nowhere"))).await;
     assert_eq!(env.advance().await, RunStatus::FailedTerminal);
     assert_eq!(env.writes(), 0);
@@ -138,7 +143,7 @@ async fn missing_policy_is_a_deny() {
 
 #[tokio::test]
 async fn run_over_its_cap_fails_and_rolls_back() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     env.update_tenant(|tenant| tenant.caps = Caps { max_writes_per_run: 1, ..Caps::default() }).await;
     assert_eq!(env.advance().await, RunStatus::FailedTerminal);
     assert_eq!((env.writes(), env.external.says.lock().unwrap().as_str()), (2, ""));
@@ -153,7 +158,7 @@ async fn confidence_auto_approves_only_outside_prod() {
         ("environment: dev\nvalidation: per_step", RunStatus::WaitingApproval),
         ("environment: prod\nauto_approve: 0.9", RunStatus::WaitingApproval),
     ] {
-        assert_eq!(TestEnv::start(head, confident).await.advance().await, ends, "{head}");
+        assert_eq!(ChangeEnv::start(head, confident).await.advance().await, ends, "{head}");
     }
 }
 
@@ -168,7 +173,7 @@ async fn critical_steps_are_never_auto_approved() {
         ("critical_only", "critical: false", RunStatus::WaitingApproval),
     ] {
         let head = format!("environment: dev\nvalidation: {mode}\nauto_approve: 0.9");
-        assert_eq!(TestEnv::start(&head, &step(rest)).await.advance().await, ends, "{mode} {rest}");
+        assert_eq!(ChangeEnv::start(&head, &step(rest)).await.advance().await, ends, "{mode} {rest}");
     }
 }
 
@@ -182,7 +187,7 @@ async fn each_validation_mode_asks_where_it_says() {
         ("final_only", &["c"]),
     ];
     for (mode, expected) in modes {
-        let env = TestEnv::start(&format!("environment: dev\nvalidation: {mode}"), steps).await;
+        let env = ChangeEnv::start(&format!("environment: dev\nvalidation: {mode}"), steps).await;
         while env.advance().await == RunStatus::WaitingApproval {
             env.approve("grace").await.unwrap();
         }
@@ -202,7 +207,7 @@ async fn rollback_skips_a_step_that_changed_nothing() {
         |id: &str| format!("  - {{ id: {id}, tool: test.set, with: {{ to: one }}, rollback: auto }}\n");
     let fails = "  - { id: c, tool: test.set, with: { to: '${ steps.a.missing }' } }\n";
     let steps = format!("steps:\n{}{}{fails}", step("a"), step("b"));
-    let env = TestEnv::start("environment: dev", &steps).await;
+    let env = ChangeEnv::start("environment: dev", &steps).await;
     assert_eq!(env.advance().await, RunStatus::FailedTerminal);
     assert_eq!(env.external.says.lock().unwrap().as_str(), "");
     assert_eq!(env.writes(), 3);
@@ -214,7 +219,7 @@ async fn rollback_skips_a_step_that_changed_nothing() {
 
 #[tokio::test]
 async fn undo_uses_receipts_and_both_runs_have_evidence() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     env.advance().await;
     let plan = env
         .engine
@@ -255,7 +260,7 @@ async fn undo_uses_receipts_and_both_runs_have_evidence() {
 /// The process that ended the run died before it requested evidence; its message is redelivered.
 #[tokio::test]
 async fn redelivered_message_requests_missing_evidence() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     assert_eq!(env.advance().await, RunStatus::Succeeded);
     let evidence_jobs = async || {
         let received =
@@ -274,7 +279,7 @@ async fn redelivered_message_requests_missing_evidence() {
 
 #[tokio::test]
 async fn each_run_keeps_its_own_receipt_of_a_shared_effect() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     let [first, second] = ["first", "second"].map(|key| start(&env.engine, SHARED, key));
     let (first, second) = (first.await, second.await);
     env.external.refuses.store(true, Ordering::Relaxed);
@@ -295,7 +300,7 @@ async fn each_run_keeps_its_own_receipt_of_a_shared_effect() {
 
 #[tokio::test]
 async fn expression_like_text_is_restored_as_text() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     "${ run.id }".clone_into(&mut env.external.says.lock().unwrap());
     env.advance().await;
     let undo = env
@@ -310,7 +315,7 @@ async fn expression_like_text_is_restored_as_text() {
 
 #[tokio::test]
 async fn waiting_run_has_its_approval_on_record() {
-    let env = TestEnv::start("environment: prod", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: prod", TWO_SETS).await;
     env.advance().await;
     let record = env.engine.store().load(&env.run).await.unwrap().unwrap();
     assert!(matches!(record.step_state, StepState::WaitingApproval { .. }));
@@ -343,7 +348,7 @@ impl Intercept for ConcurrentVote {
 #[tokio::test]
 async fn concurrent_votes_are_both_counted() {
     let high = "steps:\n  - { id: a, tool: test.set, with: { to: one }, blast_radius: high }\n";
-    let env = TestEnv::start("environment: dev", high).await;
+    let env = ChangeEnv::start("environment: dev", high).await;
     env.advance().await;
     let approval = env.approvals().await.pop().unwrap();
     let reply = |person: &str| VoteRequest { subject: None, ..vote(&approval, person) };
@@ -366,7 +371,7 @@ fn other_engine<S: Store>(store: S) -> Engine<S> {
 
 #[tokio::test]
 async fn undo_that_failed_can_be_tried_again() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     env.advance().await;
     let by = Initiator::new(Cause::User, "ada");
     let first = env.engine.tenant_handle(&env.run.tenant, &by).undo(&env.run.run).await.unwrap().run;
@@ -379,7 +384,7 @@ async fn undo_that_failed_can_be_tried_again() {
 
 #[tokio::test]
 async fn second_undo_does_not_repeat_what_the_first_one_did() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     env.advance().await;
     let handle = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));
     let first = handle.undo(&env.run.run).await.unwrap().run;
@@ -405,7 +410,7 @@ async fn second_undo_does_not_repeat_what_the_first_one_did() {
 
 #[tokio::test]
 async fn canceled_undos_do_not_prevent_another_one() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     env.advance().await;
     let handle = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));
     for _ in 0..101 {
@@ -420,7 +425,7 @@ async fn canceled_undos_do_not_prevent_another_one() {
 
 #[tokio::test]
 async fn participants_of_a_run_cannot_approve_its_undo() {
-    let env = TestEnv::start("environment: prod", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: prod", TWO_SETS).await;
     for _ in 0..2 {
         env.advance().await;
         env.approve("grace").await.unwrap();
@@ -439,7 +444,7 @@ async fn participants_of_a_run_cannot_approve_its_undo() {
 
 #[tokio::test]
 async fn invalid_user_name_starts_nothing() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     let source = format!(
         "workflow: w
 version: 1
@@ -476,7 +481,7 @@ impl Intercept for EndsMeanwhile {
 
 #[tokio::test]
 async fn receipt_of_a_run_that_ends_meanwhile_is_used() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     let [first, second] = ["first", "second"].map(|key| start(&env.engine, SHARED, key));
     let (first, second) = (first.await, second.await);
     let (external, store) = (&env.external, env.engine.store());
@@ -513,7 +518,7 @@ deny contains {\"rule\": \"endless\", \"message\": \"no\"} if endless
 /// All tasks share one thread here.
 #[tokio::test]
 async fn slow_policy_does_not_block_other_tasks() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     let mut files = policy::PolicyBundle::built_in().unwrap().files().clone();
     files.insert("endless.rego".to_owned(), ENDLESS.to_owned());
     let bundle = policy::PolicyBundle::parse(files.clone()).unwrap();
@@ -541,7 +546,7 @@ const OTHER_RECORD: &str = "steps:\n  - { id: a, tool: test.set, with: { to: one
 
 #[tokio::test]
 async fn declared_rollback_in_prod_needs_its_own_approval() {
-    let env = TestEnv::start("environment: prod", OTHER_RECORD).await;
+    let env = ChangeEnv::start("environment: prod", OTHER_RECORD).await;
     assert_eq!(env.advance().await, RunStatus::WaitingApproval);
     let shown = env.approvals().await.pop().unwrap();
     let Subject::Action { rollback: Some(rollback), .. } = &shown.subject else { panic!("{shown:?}") };
@@ -564,7 +569,7 @@ async fn declared_rollback_in_prod_needs_its_own_approval() {
 
 #[tokio::test]
 async fn author_not_in_directory() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     env.update_tenant(|tenant| drop(tenant.people.insert("alan".parse().unwrap(), Person::default()))).await;
     let handle = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "ada"));
     let by = |author: &str| {
@@ -578,7 +583,7 @@ async fn author_not_in_directory() {
 
 #[tokio::test]
 async fn user_who_applied_a_workflow_cannot_approve_its_runs() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     let grace = env.engine.tenant_handle(&env.run.tenant, &Initiator::new(Cause::User, "Grace"));
     let source = format!("workflow: applied\nversion: 1\nenvironment: prod\n{TWO_SETS}");
     grace.apply(&testkit::plan(&env.engine, &source)).await.unwrap();
@@ -658,7 +663,7 @@ async fn long_question_is_not_cut() {
             "steps:\n  - {{ id: ask, tool: approval.gate, with: {{ message: '${{ \"{}\" }}' }} }}\n",
             "x".repeat(chars)
         );
-        let env = TestEnv::start("environment: dev", &steps).await;
+        let env = ChangeEnv::start("environment: dev", &steps).await;
         assert_eq!(env.advance().await, status, "{chars}");
     }
 }

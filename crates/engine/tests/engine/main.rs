@@ -8,6 +8,7 @@ mod connections;
 mod duties;
 mod forecast;
 mod governance;
+mod http_env;
 mod inbox;
 mod journal;
 mod outcomes;

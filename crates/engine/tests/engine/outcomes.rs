@@ -313,19 +313,16 @@ async fn cost_of_a_failed_attempt_counts() {
     for (fails_for_good, status, cost) in
         [(false, RunStatus::Succeeded, 12), (true, RunStatus::FailedTerminal, 5)]
     {
-        let clock = TestClock::system();
         let tool = Billed { fails_for_good, ..Billed::default() };
-        let engine = testkit::engine().tool(tool).clock(clock.clone()).signed().build();
+        let env = testkit::engine().tool(tool).signed().env();
         let source = "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: test.billed, with: {} }\n";
-        let run = testkit::start(&engine, source, "test:1").await;
-        testkit::advance(&engine, &run).await;
-        clock.advance(Millis::secs(60));
-        assert_eq!(testkit::advance(&engine, &run).await, status);
-        assert_eq!(testkit::record(&engine, &run).await.cost_microusd, cost);
+        let (run, _) = env.run(source, "test:1").await;
+        env.clock.advance(Millis::secs(60));
+        assert_eq!(env.advance(&run).await, status);
+        assert_eq!(env.record(&run).await.cost_microusd, cost);
 
-        engine.operations().build_evidence(&run).await.unwrap();
-        let (_, bytes) = engine.operations().evidence(&run).await.unwrap();
-        let verified = evidence::verify(&bytes, &testkit::signing_key().public()).unwrap();
+        env.engine.operations().build_evidence(&run).await.unwrap();
+        let verified = env.evidence(&run).await;
         let costs = &verified.bundle().costs;
         assert_eq!(
             (costs.total_microusd, costs.steps[0].microusd, costs.tools[0].microusd),
@@ -349,12 +346,12 @@ async fn claim_is_not_repeated_after_a_stop() {
         });
         let builder = testkit::engine().standard_tools().tool(SetRecord(Arc::clone(&external)));
         let store = builder.memory();
-        let engine = Arc::new(builder.on(Intercepted::new(store.clone(), faults)));
+        let env = builder.env_on(Intercepted::new(store.clone(), faults));
         let source = format!("workflow: w\nversion: 1\nenvironment: dev\nsteps:\n{steps}");
-        let run = testkit::start(&engine, &source, "k").await;
+        let run = env.start(&source, "k").await;
 
         busy.store(true, Ordering::Relaxed);
-        let (worker, key) = (Arc::clone(&engine), run.clone());
+        let (worker, key) = (Arc::clone(&env.engine), run.clone());
         let advanced = tokio::spawn(async move {
             Box::pin(worker.execution().advance(&key, &(), AdvanceLimits::default())).await
         });
@@ -371,6 +368,6 @@ async fn claim_is_not_repeated_after_a_stop() {
         busy.store(false, Ordering::Relaxed);
         advanced.await.unwrap().unwrap();
         assert_eq!(external.writes.load(Ordering::Relaxed), 0, "{steps}");
-        assert!(!testkit::status(&engine, &run).await.is_terminal());
+        assert!(!env.status(&run).await.is_terminal());
     }
 }

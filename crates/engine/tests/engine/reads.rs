@@ -1,22 +1,21 @@
 //! Verdicts on reads: a call that leaves the process is evaluated, and one that stays in it is not.
 
-use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use connectors::{
     Credential, HostAllowList, Observed, ProposalRequest, Tool, ToolCall, ToolConnection, ToolOutcome,
     ToolRegistry, ToolResult,
 };
-use countersign_engine::Engine;
 use domain::{
-    Action, Cause, ConnectionKind, EffectClass, Event, EventBody, Failure, FieldChange, Reversibility,
-    Ruling, RunKey, RunStatus, Tenant, ToolName, TraceContext, Verdict,
+    Action, Cause, ConnectionKind, EffectClass, Event, EventBody, Failure, FieldChange,
+    Reversibility, Ruling, RunKey, RunStatus, ToolName, TraceContext, Verdict,
 };
 use serde_json::json;
-use store::{Governance as _, Intercepted, PolicyFiles, SqliteStore};
-use testkit::{EngineBuilder, Fault, Faults, HttpStub, StubReply, acme, start};
+use store::{Intercepted, PolicyFiles, SqliteStore};
+use testkit::{CallCounts, EngineBuilder, Fault, Faults, HttpStub, StubReply, TestEnv, acme};
 
 const READ: &str = "workflow: w\nversion: 1\nenvironment: prod\n\
                     steps: [{ id: a, tool: test.read, with: { q: secret } }]\n";
@@ -85,13 +84,22 @@ impl Tool for Change {
 const CHANGE: &str = "workflow: w\nversion: 1\nenvironment: dev\nvalidation: critical_only\n\
                       steps: [{ id: a, tool: test.change }]\n";
 
-struct TestEnv {
-    engine: Engine<Intercepted<SqliteStore, Faults>>,
+/// An engine with a tool that reads, and counts of its requests and of the calls of the store.
+struct ReadEnv {
+    env: TestEnv<Intercepted<SqliteStore, Faults>>,
     requests: Arc<AtomicU32>,
-    calls: Arc<Mutex<BTreeMap<&'static str, usize>>>,
+    calls: CallCounts,
 }
 
-impl TestEnv {
+impl Deref for ReadEnv {
+    type Target = TestEnv<Intercepted<SqliteStore, Faults>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.env
+    }
+}
+
+impl ReadEnv {
     fn new() -> Self {
         Self::with_tools(testkit::engine().standard_tools())
     }
@@ -101,16 +109,9 @@ impl TestEnv {
     }
 
     fn with_tools(builder: EngineBuilder) -> Self {
-        let calls = Arc::<Mutex<BTreeMap<_, usize>>>::default();
-        let counted = Arc::clone(&calls);
-        let faults = Faults::new(move |call| {
-            *counted.lock().unwrap().entry(call.name).or_default() += 1;
-            Fault::None
-        });
-        let requests = Arc::<AtomicU32>::default();
+        let (requests, calls) = (Arc::<AtomicU32>::default(), CallCounts::default());
         let builder = builder.tool(Read(Arc::clone(&requests))).signed();
-        let store = Intercepted::new(builder.memory(), faults);
-        Self { engine: builder.on(store), requests, calls }
+        Self { env: builder.env_with(calls.faults(|_| Fault::None)), requests, calls }
     }
 
     async fn with_policy(rules: &str) -> Self {
@@ -119,26 +120,8 @@ impl TestEnv {
         env
     }
 
-    /// Sets the policy as another process would.
-    async fn put_policy(&self, rules: &str) {
-        let store = self.engine.store();
-        let files = PolicyFiles::from([("rules.rego".to_owned(), rules.to_owned())]);
-        let hash = policy::PolicyBundle::parse(files.clone()).unwrap().hash();
-        store.put_policy(&acme(), &hash, files).await.unwrap();
-        let current = store.tenant(&acme()).await.unwrap();
-        let revision = current.map_or(0, |current| current.revision + 1);
-        store.put_tenant(Tenant { policy: Some(hash), revision, ..Tenant::new(acme()) }).await.unwrap();
-    }
-
-    async fn run(&self, source: &str) -> (RunKey, RunStatus) {
-        let run = start(&self.engine, source, "k").await;
-        let status = testkit::advance(&self.engine, &run).await;
-        (run, status)
-    }
-
     async fn last_event(&self, run: &RunKey) -> Event {
-        let events = self.engine.operations().inspect(run).await.unwrap().events.unwrap();
-        events.last().unwrap().clone()
+        self.events(run).await.pop().unwrap()
     }
 
     fn requests(&self) -> u32 {
@@ -157,8 +140,8 @@ async fn denied_read_sends_no_request() {
         (ASK_ALL, vec!["all", "reads/no_approval"]),
         (ALLOW_CHANGES, vec!["policy/no_match"]),
     ] {
-        let env = TestEnv::with_policy(policy).await;
-        let (run, status) = env.run(READ).await;
+        let env = ReadEnv::with_policy(policy).await;
+        let (run, status) = env.run(READ, "k").await;
         assert_eq!((status, env.requests()), (RunStatus::FailedTerminal, 0), "{policy}");
         let event = env.last_event(&run).await;
         let EventBody::ActionDenied { verdict, tool, .. } = &event.body else { panic!("{event:?}") };
@@ -202,9 +185,9 @@ async fn denied_change_reads_nothing_first() {
     for (policy, reads) in [(DENY_ALL, false), (ALLOW_CHANGES, true)] {
         for call in CHANGES {
             let (stub, tools) = external_systems();
-            let env = TestEnv::with_tools(testkit::engine().tools(tools));
+            let env = ReadEnv::with_tools(testkit::engine().tools(tools));
             env.put_policy(policy).await;
-            let (run, status) = env.run(&CHANGE.replace("test.change", call)).await;
+            let (run, status) = env.run(&CHANGE.replace("test.change", call), "k").await;
             assert_eq!(!stub.requests().is_empty(), reads, "{call}: {:?}", stub.requests());
             if !reads {
                 assert_eq!(status, RunStatus::FailedTerminal, "{call}");
@@ -218,36 +201,35 @@ async fn denied_change_reads_nothing_first() {
 
 #[tokio::test(start_paused = true)]
 async fn verdict_before_an_observation_costs_no_request() {
-    let (observing, blind) = (TestEnv::with_change(true), TestEnv::with_change(false));
+    let (observing, blind) = (ReadEnv::with_change(true), ReadEnv::with_change(false));
     for env in [&observing, &blind] {
-        assert_eq!(env.run(CHANGE).await.1, RunStatus::Succeeded);
+        assert_eq!(env.run(CHANGE, "k").await.1, RunStatus::Succeeded);
     }
-    assert_eq!(*observing.calls.lock().unwrap(), *blind.calls.lock().unwrap());
+    assert_eq!(observing.calls.all(), blind.calls.all());
 }
 
 #[tokio::test(start_paused = true)]
 async fn policy_of_a_moment_ago_denies_no_effect() {
-    let env = TestEnv::with_change(true);
+    let env = ReadEnv::with_change(true);
     env.put_policy(DENY_ALL).await;
-    assert_eq!(env.run(CHANGE).await.1, RunStatus::FailedTerminal);
+    assert_eq!(env.run(CHANGE, "k").await.1, RunStatus::FailedTerminal);
     // This process caches the settings for a second.
     env.put_policy(ALLOW_CHANGES).await;
-    let run = start(&env.engine, CHANGE, "k2").await;
-    assert_eq!(testkit::advance(&env.engine, &run).await, RunStatus::Succeeded);
+    assert_eq!(env.run(CHANGE, "k2").await.1, RunStatus::Succeeded);
 }
 
 #[tokio::test]
 async fn read_without_a_usable_policy_is_denied() {
-    let env = TestEnv::new();
-    let policy = Some(domain::Digest::of_bytes(b"nowhere"));
-    env.engine.store().put_tenant(Tenant { policy, ..Tenant::new(acme()) }).await.unwrap();
-    assert_eq!((env.run(READ).await.1, env.requests()), (RunStatus::FailedTerminal, 0));
+    let env = ReadEnv::new();
+    let nowhere = domain::Digest::of_bytes(b"nowhere");
+    env.update_tenant(&acme(), |tenant| tenant.policy = Some(nowhere)).await;
+    assert_eq!((env.run(READ, "k").await.1, env.requests()), (RunStatus::FailedTerminal, 0));
 }
 
 #[tokio::test]
 async fn default_policy_allows_reads_and_chain_says_so() {
-    let env = TestEnv::new();
-    let (run, status) = env.run(READ).await;
+    let env = ReadEnv::new();
+    let (run, status) = env.run(READ, "k").await;
     assert_eq!((status, env.requests()), (RunStatus::Succeeded, 1));
     let event = env.last_event(&run).await;
     assert!(matches!(event.body, EventBody::StepSucceeded { .. }), "{event:?}");
@@ -258,8 +240,8 @@ async fn default_policy_allows_reads_and_chain_says_so() {
 
 #[tokio::test]
 async fn failed_read_has_its_verdict_in_the_chain() {
-    let env = TestEnv::new();
-    let (run, status) = env.run(&READ.replace("secret", "missing")).await;
+    let env = ReadEnv::new();
+    let (run, status) = env.run(&READ.replace("secret", "missing"), "k").await;
     assert_eq!((status, env.requests()), (RunStatus::FailedTerminal, 1));
     let event = env.last_event(&run).await;
     assert!(matches!(&event.body, EventBody::StepFailed { failure, .. } if failure.code == "NOT_FOUND"));
@@ -268,46 +250,43 @@ async fn failed_read_has_its_verdict_in_the_chain() {
 
 #[tokio::test]
 async fn computation_in_the_process_needs_no_verdict() {
-    let env = TestEnv::with_policy(DENY_ALL).await;
-    let (run, status) = env.run(testkit::TRANSFORM).await;
+    let env = ReadEnv::with_policy(DENY_ALL).await;
+    let (run, status) = env.run(testkit::TRANSFORM, "k").await;
     assert_eq!(status, RunStatus::Succeeded);
     assert_eq!(env.last_event(&run).await.read_verdict, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn verdict_on_a_read_costs_no_request() {
-    let (reads, computes) = (TestEnv::new(), TestEnv::new());
-    reads.run(READ).await;
-    computes.run(testkit::TRANSFORM).await;
-    assert_eq!(*reads.calls.lock().unwrap(), *computes.calls.lock().unwrap());
+    let (reads, computes) = (ReadEnv::new(), ReadEnv::new());
+    reads.run(READ, "k").await;
+    computes.run(testkit::TRANSFORM, "k").await;
+    assert_eq!(reads.calls.all(), computes.calls.all());
 }
 
 #[tokio::test]
 async fn applied_policy_covers_the_next_read() {
-    let env = TestEnv::new();
-    assert_eq!(env.run(READ).await.1, RunStatus::Succeeded);
+    let env = ReadEnv::new();
+    assert_eq!(env.run(READ, "k").await.1, RunStatus::Succeeded);
     let tests = "package rules_test\nimport data.countersign\ntest_closed if count(countersign.deny) == 1\n";
     let files = PolicyFiles::from([
         ("rules.rego".to_owned(), DENY_ALL.to_owned()),
         ("rules_test.rego".to_owned(), tests.to_owned()),
     ]);
-    env.engine.tenant_handle(&acme(), &testkit::ada()).apply_policy(files).await.unwrap();
-    let run = start(&env.engine, READ, "k2").await;
-    assert_eq!(testkit::advance(&env.engine, &run).await, RunStatus::FailedTerminal);
-    assert_eq!(env.requests(), 1);
-    let view = env.engine.operations().inspect(&run).await.unwrap();
-    assert!(view.events.unwrap().iter().any(|event| matches!(event.body, EventBody::ActionDenied { .. })));
+    env.handle("ada").apply_policy(files).await.unwrap();
+    let (run, status) = env.run(READ, "k2").await;
+    assert_eq!((status, env.requests()), (RunStatus::FailedTerminal, 1));
+    let mut events = env.events(&run).await.into_iter();
+    assert!(events.any(|event| matches!(event.body, EventBody::ActionDenied { .. })));
 }
 
 #[tokio::test]
 async fn request_carries_the_trace_of_its_run() {
     let stub = HttpStub::answering(StubReply::json(200, "{}"));
-    let allow = HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] };
-    let tools = connectors::standard_tools(allow);
-    let engine = testkit::engine().tools(tools).build();
+    let env = testkit::engine().local_tools().env();
     let get = format!("{{ id: a, tool: http.request, with: {{ url: '{}' }} }}", stub.url("/"));
-    let run = start(&engine, &format!("workflow: w\nversion: 1\nsteps: [{get}]\n"), "k").await;
-    assert_eq!(testkit::advance(&engine, &run).await, RunStatus::Succeeded);
+    let run = env.start(&format!("workflow: w\nversion: 1\nsteps: [{get}]\n"), "k").await;
+    assert_eq!(env.advance(&run).await, RunStatus::Succeeded);
 
     let sent: TraceContext = stub.requests()[0].header("traceparent").unwrap().parse().unwrap();
     let trace = TraceContext::of_run(&run);

@@ -25,7 +25,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
         &["domain", "workflow", "policy", "evidence", "store", "connectors", "credentials", "http-server"],
     ),
     // The harness of the tests. The other crates use it only as a dev-dependency.
-    ("testkit", &["domain", "workflow", "evidence", "store", "connectors", "engine"]),
+    ("testkit", &["domain", "workflow", "policy", "evidence", "store", "connectors", "engine"]),
     ("views", &["domain", "evidence", "store", "engine"]),
     ("api-types", &["domain", "engine", "views"]),
     ("api", &["domain", "workflow", "evidence", "store", "engine", "views", "api-types", "http-client"]),
