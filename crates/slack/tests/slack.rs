@@ -18,11 +18,11 @@ use slack::client::SlackClientSettings;
 use slack::{Pager, Slack, SlackError};
 use testkit::{HttpStub, StubReply, StubRequest};
 
-use support::{ANNA, BEN, TestEnv, Workspace, client};
+use support::{ANNA, BEN, PendingRun, Workspace, client};
 
 #[tokio::test]
 async fn card_shows_both_approvers() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::Two));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::Two));
     let card = workspace.post_card(&env).await;
     assert!(workspace.card_text(&card).contains("Two different people from oncall"));
 
@@ -43,7 +43,7 @@ async fn card_shows_both_approvers() {
 
 #[tokio::test]
 async fn card_shows_the_reason_of_a_rejection() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     let click = workspace.submit_rejection(&card, BEN, "not during the <freeze>", &env).await;
     assert_eq!(click.place.to_string(), card.message);
@@ -56,7 +56,7 @@ async fn card_shows_the_reason_of_a_rejection() {
 
 #[tokio::test]
 async fn private_reply_is_escaped_and_ephemeral() {
-    let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     let click = workspace.press_approve(&card, ANNA, &env);
     workspace.slack.reply_privately(&click, "already decided by <!channel>").await.unwrap();
@@ -67,7 +67,7 @@ async fn private_reply_is_escaped_and_ephemeral() {
 
 #[tokio::test]
 async fn second_sync_does_nothing() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     let calls = workspace.fake.calls();
     assert_eq!(workspace.slack.sync_card(&env.approval(), Some(&card)).await, Ok(card.clone()));
@@ -83,13 +83,13 @@ async fn second_sync_does_nothing() {
 
 #[tokio::test]
 async fn use_of_an_approval_changes_no_card() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     let click = workspace.press_approve(&card, ANNA, &env);
     env.answer(click).unwrap();
     let answered = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     let calls = workspace.fake.calls();
-    let used = ApprovalUse { fence: env.record.fence, at: env.now };
+    let used = ApprovalUse { fence: env.run.record.fence, at: env.now };
     let approval = env.approval();
     let used = Approval { consumed: Some(used), revision: approval.revision + 1, ..approval };
     assert_eq!(workspace.slack.sync_card(&used, Some(&answered)).await, Ok(answered.clone()));
@@ -102,7 +102,7 @@ async fn use_of_an_approval_changes_no_card() {
 
 #[tokio::test]
 async fn reminder_and_escalation_are_posted_once() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     env.now = env.approval().next_reminder_at();
     env.remind();
@@ -120,7 +120,7 @@ async fn reminder_and_escalation_are_posted_once() {
 
 #[tokio::test]
 async fn decided_approval_gets_no_reminder() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     env.now = env.approval().next_reminder_at();
     env.remind();
@@ -133,7 +133,7 @@ async fn decided_approval_gets_no_reminder() {
 
 #[tokio::test]
 async fn failed_reminder_is_retried_without_second_card() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     env.now = env.approval().next_reminder_at();
     env.remind();
     workspace.fake.inject(FakeSlackFault::Slow(Duration::ZERO));
@@ -148,7 +148,7 @@ async fn failed_reminder_is_retried_without_second_card() {
 
 #[tokio::test]
 async fn deleted_card_is_posted_again() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::Two));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::Two));
     let card = workspace.post_card(&env).await;
     let click = workspace.press_approve(&card, ANNA, &env);
     env.answer(click).unwrap();
@@ -160,7 +160,7 @@ async fn deleted_card_is_posted_again() {
 
 #[tokio::test]
 async fn rate_limit_error_has_its_delay() {
-    let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     workspace.fake.inject(FakeSlackFault::RateLimited { retry_after_secs: 7 });
     let error = workspace.slack.sync_card(&env.approval(), None).await.unwrap_err();
     assert_eq!(error.source, SlackError::RateLimited { retry_after: Millis::secs(7) });
@@ -169,7 +169,7 @@ async fn rate_limit_error_has_its_delay() {
 
 #[tokio::test]
 async fn lost_reply_leads_to_a_second_card() {
-    let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     workspace.fake.inject(FakeSlackFault::LostReply);
     let error = workspace.slack.sync_card(&env.approval(), None).await.unwrap_err();
     assert!(matches!(error.source, SlackError::NoReply(_)), "{error:?}");
@@ -182,7 +182,7 @@ async fn lost_reply_leads_to_a_second_card() {
 #[tokio::test]
 async fn error_has_slacks_code_and_no_token() {
     let fake = FakeSlack::start().await.unwrap();
-    let env = TestEnv::asking(ApproverCount::One);
+    let env = PendingRun::asking(ApproverCount::One);
     let wrong_token = client(&fake, "xoxb-wrong-token", "C0APPROVALS");
     let error = wrong_token.sync_card(&env.approval(), None).await.unwrap_err();
     assert_eq!(error.source, SlackError::Api("invalid_auth".to_owned()));
@@ -195,7 +195,7 @@ async fn error_has_slacks_code_and_no_token() {
 
 #[tokio::test]
 async fn unreachable_server_is_not_sent() {
-    let env = TestEnv::asking(ApproverCount::One);
+    let env = PendingRun::asking(ApproverCount::One);
     let gone = FakeSlack::start().await.unwrap().url();
     let settings = |base_url: &str, channel: &str| SlackClientSettings {
         base_url: base_url.parse().unwrap(),
@@ -231,8 +231,8 @@ fn events(stub: &HttpStub) -> Vec<Value> {
     stub.requests().iter().map(posted).collect()
 }
 
-async fn overdue(workspace: &Workspace) -> (TestEnv, Card) {
-    let mut env = TestEnv::asking(ApproverCount::One);
+async fn overdue(workspace: &Workspace) -> (PendingRun, Card) {
+    let mut env = PendingRun::asking(ApproverCount::One);
     let card = workspace.post_card(&env).await;
     env.now = env.approval().sla_at;
     env.remind();

@@ -22,7 +22,7 @@ use slack::{
     UnknownSlackUser, person_of,
 };
 
-use support::{ANNA, BEN, CARA, ClickError, RITA, SECRET, TestEnv, Workspace, action};
+use support::{ANNA, BEN, CARA, ClickError, PendingRun, RITA, SECRET, Workspace, action};
 
 fn main() -> ExitCode {
     let trials = vec![
@@ -56,14 +56,14 @@ fn trial<T: Future<Output = ()>>(name: &str, test: impl FnOnce() -> T + Send + '
 
 /// The result of an approving press by Anna whose payload `forge` changed before it was signed.
 async fn forged_press(forge: impl FnOnce(&mut Value)) -> Result<Interaction, InvalidInteraction> {
-    let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     let mut payload = workspace.press(&card, APPROVE, ANNA, &env).payload();
     forge(&mut payload);
     workspace.read(&Callback::signed(&payload, SECRET, env.now_secs()), &env)
 }
 
-fn not_approver(env: &TestEnv, person: &str, why: NotApprover) -> ClickError {
+fn not_approver(env: &PendingRun, person: &str, why: NotApprover) -> ClickError {
     ClickError::Refused(Refusal::NotApprover {
         approval: env.approval().id,
         person: person.parse().unwrap(),
@@ -72,7 +72,7 @@ fn not_approver(env: &TestEnv, person: &str, why: NotApprover) -> ClickError {
 }
 
 async fn click_by_non_approver() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     let before = env.approval();
     // A tenant user, but in none of the groups.
@@ -87,7 +87,7 @@ async fn click_by_non_approver() {
 }
 
 async fn click_by_requester_self_approval() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     let click = workspace.press_approve(&card, RITA, &env);
     assert_eq!(
@@ -108,7 +108,7 @@ async fn click_by_requester_self_approval() {
 }
 
 async fn click_in_other_workspace_team_id() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     let other_workspace = ButtonPress {
         place: &card.message,
@@ -129,7 +129,7 @@ async fn click_in_other_workspace_team_id() {
 }
 
 async fn click_twice_two_users_race() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     let (approve, reject) = (
         workspace.press_approve(&card, ANNA, &env),
@@ -139,8 +139,8 @@ async fn click_twice_two_users_race() {
     let (approved, anna) = env.decide(approve.clone()).unwrap();
     let (_, ben) = env.decide(reject.clone()).unwrap();
     assert_eq!(approved, VoteResult::Decided(AfterStep::Ready));
-    assert!(env.commit(anna));
-    assert!(!env.commit(ben));
+    assert!(env.commit(&anna));
+    assert!(!env.commit(&ben));
     // The second user gets the first decision.
     let Err(ClickError::Refused(Refusal::AlreadyDecided { decision, .. })) = env.answer(reject) else {
         unreachable()
@@ -154,7 +154,7 @@ async fn click_twice_two_users_race() {
 }
 
 async fn click_after_expiry() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     env.now = env.approval().expires_at;
     let click = workspace.press_approve(&card, ANNA, &env);
@@ -169,20 +169,20 @@ async fn click_after_expiry() {
 }
 
 async fn click_after_cancel() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     let late = workspace.press_approve(&card, ANNA, &env);
     env.cancel();
     let refused = env.answer(late);
     let Err(ClickError::Refused(Refusal::AlreadyDecided { decision, .. })) = refused else { unreachable() };
     assert_eq!(decision, "canceled");
-    assert_eq!(env.record.status, RunStatus::Canceled);
+    assert_eq!(env.run.record.status, RunStatus::Canceled);
     let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     assert!(workspace.card_text(&card).contains("Withdrawn"));
 }
 
 async fn approve_while_action_hash_changed() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let old = env.approval();
     let card = workspace.post_card(&env).await;
     let (approve, late) =
@@ -202,7 +202,7 @@ async fn approve_while_action_hash_changed() {
 }
 
 async fn forged_action_value_other_run() {
-    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, mut env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     let good = workspace.press_approve(&card, ANNA, &env);
     let other_run = domain::RunKey { run: "run-other".parse().unwrap(), ..good.run.clone() };
@@ -244,7 +244,7 @@ async fn response_url_not_slack() {
 
 /// An approving press with `url` as response URL, parsed as in production.
 async fn click_with_response_url(url: &str) -> Result<Interaction, InvalidInteraction> {
-    let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     let mut payload = workspace.press(&card, APPROVE, ANNA, &env).payload();
     payload["response_url"] = json!(url);
@@ -284,7 +284,7 @@ async fn card_with(text: &str) -> String {
         ..action(text)
     };
     text.clone_into(&mut hostile.changes[0].field);
-    let (workspace, env) = (Workspace::start().await, TestEnv::asking_about(ApproverCount::One, hostile));
+    let (workspace, env) = (Workspace::start().await, PendingRun::asking_about(ApproverCount::One, hostile));
     let card = workspace.post_card(&env).await;
     workspace.card_text(&card)
 }
@@ -331,7 +331,7 @@ async fn a_3001_char_block_text() {
 }
 
 async fn unsigned_or_badly_signed_click() {
-    let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let (workspace, env) = (Workspace::start().await, PendingRun::asking(ApproverCount::One));
     let card = workspace.post_card(&env).await;
     let Callback { timestamp, signature, body } = workspace.press(&card, REJECT, ANNA, &env);
     let secrets = Secrets::new(SECRET.into()).unwrap();

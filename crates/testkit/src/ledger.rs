@@ -13,8 +13,9 @@ use domain::retry_policy::{Backoff, RetryPolicy};
 use domain::{
     Action, Approval, ApprovalRequirement, Cause, Channel, Decision, DecisionContext, Digest, Draft,
     EffectClass, EventName, IdempotencyKey, Initiator, Job, Millis, OpId, Outgoing, Payload, PersonId, Plan,
-    PlannedStep, QueueName, Reason, Receipt, Reversibility, Ruling, RunKey, RunRecord, SignalId, StepId,
-    Tenant, TenantId, Timestamp, ToolName, TraceContext, Verdict, WorkerId, WorkflowName, WorkspaceId,
+    PlannedStep, QueueName, Reason, Receipt, Refusal, Reversibility, Ruling, RunKey, RunRecord, SignalId,
+    StepId, Tenant, TenantId, Timestamp, ToolName, TraceContext, Verdict, WorkerId, WorkflowName,
+    WorkspaceId,
 };
 use serde_json::{Value, json};
 use store::{Admission, Store, Write};
@@ -88,10 +89,19 @@ impl LedgerRun {
 
     /// The domain's decision on `command` with this context.
     pub fn decide_with<C: Command>(&self, context: DecisionContext, command: C) -> (Decision, C::Output) {
+        self.try_decide(context, command).expect("the domain accepts the command")
+    }
+
+    /// The domain's decision on `command` with this context, or its refusal.
+    pub fn try_decide<C: Command>(
+        &self,
+        context: DecisionContext,
+        command: C,
+    ) -> Result<(Decision, C::Output), Refusal> {
         let mut draft =
             Draft::new(self.record.clone(), &self.plan, context).with_approval(self.approval.clone());
-        let answer = command.decide(&mut draft).expect("the domain accepts the command");
-        (draft.close(), answer)
+        let answer = command.decide(&mut draft)?;
+        Ok((draft.close(), answer))
     }
 
     /// Decides `command` and commits the decision.

@@ -3,16 +3,16 @@
 #![expect(dead_code, reason = "each test target uses a part of it")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use domain::approval::Card;
-use domain::command::{Admit, Cancel, ClaimResult, Command as _, TimeOut, VoteResult, admit};
+use domain::command::{Admit, Cancel, ClaimResult, Command, RemindApprovers, TimeOut, VoteResult, admit};
 use domain::plan::{ApprovalTiming, Call, Environment, Validation, Work};
 use domain::tenant::Person;
 use domain::{
     Action, Approval, ApprovalId, ApprovalRequirement, ApproverCount, Cause, Decision, DecisionContext,
-    Draft, EffectClass, FieldChange, GroupName, Initiator, Millis, OpId, PersonId, Plan, PlannedStep, Reason,
-    Refusal, Reversibility, Role, Ruling, RunRecord, StepId, Tenant, TenantId, Tier, Timestamp, ToolName,
-    WorkflowName,
+    EffectClass, FieldChange, GroupName, Initiator, Millis, PersonId, Plan, PlannedStep, Reason, Refusal,
+    Reversibility, Role, Ruling, StepId, Tenant, TenantId, Tier, Timestamp, ToolName, WorkflowName,
 };
 use fakes::slack::{ButtonPress, Callback, FakeSlack, Submission};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use slack::client::SlackClientSettings;
 use slack::interaction::parse;
 use slack::signature::verify;
 use slack::{Click, Interaction, InvalidClick, InvalidInteraction, Secrets, Slack, answer};
-use testkit::ledger;
+use testkit::ledger::{self, LedgerRun};
 
 pub(crate) const TEAM: &str = "T0SIM";
 pub(crate) const ANNA: &str = "U0ANNA";
@@ -38,18 +38,16 @@ pub(crate) enum ClickError {
     Refused(Refusal),
 }
 
-/// The ledger's data of one run, and a clock.
-pub(crate) struct TestEnv {
+/// A run with an approval, the directory of its tenant, and a clock.
+pub(crate) struct PendingRun {
     pub(crate) now: Timestamp,
-    pub(crate) record: RunRecord,
+    pub(crate) run: LedgerRun,
     pub(crate) approvals: BTreeMap<ApprovalId, Approval>,
     pub(crate) tenant: Tenant,
-    plan: Plan,
     people: ApproverCount,
-    writes: u32,
 }
 
-impl TestEnv {
+impl PendingRun {
     /// A run whose first action waits for `people` approvals.
     pub(crate) fn asking(people: ApproverCount) -> Self {
         Self::asking_about(people, action("db-oncall"))
@@ -61,35 +59,26 @@ impl TestEnv {
         let request =
             Admit { trigger_kind: "cli".to_owned(), ..ledger::admit_command("acme", "cli:1", &Value::Null) };
         let by = Initiator::new(Cause::User, "rita");
-        let context = DecisionContext { op: OpId::new("op-0").unwrap(), now, by };
-        let record = admit(request, &plan, context).record;
-        let approvals = BTreeMap::new();
-        let mut env = Self { now, record, approvals, tenant: tenant(), plan, people, writes: 0 };
+        let record = admit(request, &plan, DecisionContext { by, ..ledger::context(now) }).record;
+        let run = LedgerRun { plan: Arc::new(plan), record, approval: None };
+        let mut env = Self { now, run, approvals: BTreeMap::new(), tenant: tenant(), people };
         assert_eq!(env.claim(action), ClaimResult::AwaitingApproval);
         env
     }
 
     /// The newest request for approval.
     pub(crate) fn approval(&self) -> Approval {
-        let newest = ApprovalId::derive(&self.record.key, self.record.approvals - 1);
-        self.approvals[&newest].clone()
-    }
-
-    fn draft(&self) -> Draft<'_> {
-        let op = OpId::new(&format!("op-{}", self.writes + 1)).unwrap();
-        let context = DecisionContext { op, now: self.now, by: Initiator::new(Cause::System, "test") };
-        let approval = self.record.approvals.checked_sub(1).map(|_| self.approval());
-        Draft::new(self.record.clone(), &self.plan, context).with_approval(approval)
+        self.run.approval.clone().unwrap()
     }
 
     /// Commits a decision. Returns false if the record changed since.
-    pub(crate) fn commit(&mut self, decision: Decision) -> bool {
-        if decision.replaces != Some(self.record.version) {
+    pub(crate) fn commit(&mut self, decision: &Decision) -> bool {
+        if decision.replaces != Some(self.run.record.version) {
             return false;
         }
-        self.writes += 1;
-        self.approvals.extend(decision.approvals.into_iter().map(|approval| (approval.id.clone(), approval)));
-        self.record = decision.record;
+        self.run.apply(decision);
+        let approvals = decision.approvals.iter().map(|approval| (approval.id.clone(), approval.clone()));
+        self.approvals.extend(approvals);
         true
     }
 
@@ -100,18 +89,19 @@ impl TestEnv {
         let mut claim = ledger::claim_of(action, Ruling::NeedsApproval(requirement));
         let reasons = vec![Reason::runtime("prod-write", "a write in prod needs approval")];
         claim.assessment.as_mut().unwrap().verdict.reasons = reasons;
-        let (claimed, decision) = self.draft_decision(|draft| claim.decide(draft)).unwrap();
-        assert!(self.commit(decision));
-        claimed
+        self.run_command(claim)
     }
 
-    fn draft_decision<T>(
-        &self,
-        decide: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
-    ) -> Result<(T, Decision), Refusal> {
-        let mut draft = self.draft();
-        let reply = decide(&mut draft)?;
-        Ok((reply, draft.close()))
+    fn try_decide<C: Command>(&self, command: C) -> Result<(C::Output, Decision), Refusal> {
+        let (decision, output) = self.run.try_decide(ledger::context(self.now), command)?;
+        Ok((output, decision))
+    }
+
+    /// Decides `command` and commits the decision.
+    fn run_command<C: Command>(&mut self, command: C) -> C::Output {
+        let (output, decision) = self.try_decide(command).unwrap();
+        assert!(self.commit(&decision));
+        output
     }
 
     /// Decides `click` without a commit.
@@ -120,31 +110,26 @@ impl TestEnv {
             return Err(ClickError::Invalid(InvalidClick::OtherApproval));
         };
         let answer = answer(click, approval.clone(), self.tenant.clone()).map_err(ClickError::Invalid)?;
-        self.draft_decision(|draft| answer.decide(draft)).map_err(ClickError::Refused)
+        self.try_decide(answer).map_err(ClickError::Refused)
     }
 
     /// Decides `click` and commits the decision.
     pub(crate) fn answer(&mut self, click: Click) -> Result<VoteResult, ClickError> {
         let (answered, decision) = self.decide(click)?;
-        assert!(self.commit(decision));
+        assert!(self.commit(&decision));
         Ok(answered)
     }
 
     pub(crate) fn cancel(&mut self) {
-        let cancel = Cancel { reason: "not needed".to_owned() };
-        let (_, decision) = self.draft_decision(|draft| cancel.decide(draft)).unwrap();
-        assert!(self.commit(decision));
+        self.run_command(Cancel { reason: "not needed".to_owned() });
     }
 
     pub(crate) fn time_out(&mut self) {
-        let (_, decision) = self.draft_decision(|draft| TimeOut.decide(draft)).unwrap();
-        assert!(self.commit(decision));
+        self.run_command(TimeOut);
     }
 
     pub(crate) fn remind(&mut self) {
-        let ((), decision) =
-            self.draft_decision(|draft| domain::command::RemindApprovers.decide(draft)).unwrap();
-        assert!(self.commit(decision));
+        self.run_command(RemindApprovers);
     }
 
     pub(crate) fn now_secs(&self) -> i64 {
@@ -209,19 +194,19 @@ impl Workspace {
     }
 
     /// Posts the card of the newest approval.
-    pub(crate) async fn post_card(&self, env: &TestEnv) -> Card {
+    pub(crate) async fn post_card(&self, env: &PendingRun) -> Card {
         self.slack.sync_card(&env.approval(), None).await.unwrap()
     }
 
     /// `user` presses a button of `card`.
-    pub(crate) fn press(&self, card: &Card, action_id: &str, user: &str, env: &TestEnv) -> Callback {
+    pub(crate) fn press(&self, card: &Card, action_id: &str, user: &str, env: &PendingRun) -> Callback {
         let press =
             ButtonPress { place: &card.message, action_id, user, team: TEAM, at_secs: env.now_secs() };
         self.fake.press(&press).unwrap()
     }
 
     /// `user` presses Approve on `card`. Returns the parsed click.
-    pub(crate) fn press_approve(&self, card: &Card, user: &str, env: &TestEnv) -> Click {
+    pub(crate) fn press_approve(&self, card: &Card, user: &str, env: &PendingRun) -> Click {
         let callback = self.press(card, slack::card::APPROVE, user, env);
         self.read_decision(&callback, env)
     }
@@ -232,7 +217,7 @@ impl Workspace {
         card: &Card,
         user: &str,
         reason: &str,
-        env: &TestEnv,
+        env: &PendingRun,
     ) -> Click {
         let pressed = self.press(card, slack::card::REJECT, user, env);
         let Ok(Interaction::RejectPressed(click)) = self.read(&pressed, env) else {
@@ -246,14 +231,18 @@ impl Workspace {
     }
 
     /// Verifies and parses a request.
-    pub(crate) fn read(&self, callback: &Callback, env: &TestEnv) -> Result<Interaction, InvalidInteraction> {
+    pub(crate) fn read(
+        &self,
+        callback: &Callback,
+        env: &PendingRun,
+    ) -> Result<Interaction, InvalidInteraction> {
         let secrets = Secrets::new(SECRET.into()).unwrap();
         let Callback { timestamp, signature, body } = callback;
         verify(&secrets, Some(timestamp), Some(signature), body, env.now).unwrap();
         parse(body, &self.slack.response_origin())
     }
 
-    fn read_decision(&self, callback: &Callback, env: &TestEnv) -> Click {
+    fn read_decision(&self, callback: &Callback, env: &PendingRun) -> Click {
         match self.read(callback, env) {
             Ok(Interaction::Decision(click)) => click,
             _ => unreachable_click(callback),
