@@ -1,12 +1,13 @@
 //! Why a run waits, and the commands that end the wait.
 
+use std::ops::Deref;
 use std::path::Path;
 
 use domain::tenant::Person;
 use domain::{Cause, Initiator, RunKey, TenantId};
-use engine::{AdvanceLimits, DispatchScope, Engine, SignalRun, StartRun, VoteRequest};
+use engine::{DispatchScope, SignalRun};
 use serde_json::json;
-use store::{Governance as _, SqliteStore};
+use testkit::TestEnv;
 
 use super::*;
 
@@ -18,26 +19,30 @@ steps:
   - { id: ask, tool: approval.gate, with: { message: "Go on?", on_reject: pause } }
 "#;
 
-struct TestEnv {
-    engine: Engine<SqliteStore>,
+/// A run that ada started.
+struct RunEnv {
+    env: TestEnv,
     run: RunKey,
-    by: Initiator,
 }
 
-impl TestEnv {
+impl Deref for RunEnv {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
+}
+
+impl RunEnv {
     async fn started() -> Self {
-        let engine = testkit::engine().build();
-        let by = testkit::ada();
-        let (tenant, workspace) = ("default".parse().unwrap(), "default".parse().unwrap());
-        let request = testkit::request(&engine, WORKFLOW, "k");
-        let started = engine.admission().start(StartRun { tenant, workspace, ..request });
-        let run = started.await.unwrap().run;
-        Self { engine, run, by }
+        let env = testkit::engine().env();
+        let run = env.start_for("default", WORKFLOW, "k").await;
+        Self { env, run }
     }
 
     async fn at_the_wait() -> Self {
         let env = Self::started().await;
-        env.advance().await;
+        env.advance(&env.run).await;
         env
     }
 
@@ -45,19 +50,9 @@ impl TestEnv {
         let env = Self::at_the_wait().await;
         let signal =
             SignalRun { id: "s".parse().unwrap(), event: "news.came".parse().unwrap(), payload: json!(1) };
-        env.engine.tenant_handle(&env.run.tenant, &env.by).signal(&env.run.run, signal).await.unwrap();
-        env.advance().await;
+        env.handle_of("default", "ada").signal(&env.run.run, signal).await.unwrap();
+        env.advance(&env.run).await;
         env
-    }
-
-    async fn advance(&self) {
-        Box::pin(self.engine.execution().advance(&self.run, &(), AdvanceLimits::default())).await.unwrap();
-    }
-
-    async fn answer(&self, approve: bool, reason: &str) {
-        let approval = testkit::approvals(&self.engine, &self.run).await.pop().unwrap();
-        let reply = VoteRequest { approve, reason: reason.to_owned(), ..testkit::vote(&approval, "grace") };
-        Box::pin(self.engine.governance().record_vote(&self.run.tenant, reply)).await.unwrap();
     }
 
     async fn snapshot(&self) -> RunSnapshot {
@@ -78,7 +73,7 @@ impl TestEnv {
 
 #[tokio::test]
 async fn unclaimed_run_needs_a_worker() {
-    let env = TestEnv::started().await;
+    let env = RunEnv::started().await;
     let (why, commands) = env.waits().await;
     assert_eq!(why, "Step news is ready. No worker has claimed it yet.");
     assert_eq!(commands, ["countersign worker".to_owned(), env.command("cancel")]);
@@ -86,15 +81,15 @@ async fn unclaimed_run_needs_a_worker() {
 
 #[tokio::test]
 async fn stopped_dispatch_is_named_instead_of_a_worker() {
-    let env = TestEnv::started().await;
+    let env = RunEnv::started().await;
     let tenant = DispatchScope::Tenant(env.run.tenant.clone());
-    env.engine.operations().stop_dispatch(&tenant, &env.by, "fire").await.unwrap();
+    env.engine.operations().stop_dispatch(&tenant, &testkit::ada(), "fire").await.unwrap();
     let (why, commands) = env.waits().await;
     assert!(why.contains("ada stopped it for this tenant at "), "{why}");
     assert!(why.ends_with("\u{201c}fire\u{201d}."), "{why}");
     assert_eq!(commands, ["countersign dispatch start".to_owned(), env.command("cancel")]);
 
-    env.engine.operations().stop_dispatch(&DispatchScope::All, &env.by, "flood").await.unwrap();
+    env.engine.operations().stop_dispatch(&DispatchScope::All, &testkit::ada(), "flood").await.unwrap();
     let (why, commands) = env.waits().await;
     assert!(why.contains("for all tenants") && why.contains("flood"), "{why}");
     assert_eq!(commands, [env.command("cancel")]);
@@ -102,7 +97,7 @@ async fn stopped_dispatch_is_named_instead_of_a_worker() {
 
 #[tokio::test]
 async fn wait_names_its_event() {
-    let env = TestEnv::at_the_wait().await;
+    let env = RunEnv::at_the_wait().await;
     let (why, commands) = env.waits().await;
     assert_eq!(why, "Step news waits for the external event news.came.");
     assert_eq!(commands[0], format!("countersign run signal {} news.came --payload '{{}}'", env.run.run));
@@ -110,7 +105,7 @@ async fn wait_names_its_event() {
 
 #[tokio::test]
 async fn approval_wait_names_both_commands() {
-    let env = TestEnv::at_the_approval().await;
+    let env = RunEnv::at_the_approval().await;
     let (why, commands) = env.waits().await;
     assert!(why.starts_with("Step ask waits for approval: \u{201c}Go on?\u{201d} Excluded: ada"), "{why}");
     for (command, verb) in commands.iter().zip(["approve", "reject"]) {
@@ -123,24 +118,25 @@ async fn approval_wait_names_both_commands() {
 
 #[tokio::test]
 async fn wait_without_possible_approvers_says_so() {
-    let env = TestEnv::at_the_approval().await;
-    let mut tenant = Tenant::new(env.run.tenant.clone());
-    tenant.people.insert("ada".parse().unwrap(), Person::default());
-    env.engine.store().put_tenant(tenant.clone()).await.unwrap();
+    let env = RunEnv::at_the_approval().await;
+    let add = async |person: &str| {
+        let person = person.parse().unwrap();
+        env.update_tenant(&env.run.tenant, |tenant| drop(tenant.people.insert(person, Person::default())))
+            .await;
+    };
+    add("ada").await;
     let (why, commands) = env.waits().await;
     assert!(why.ends_with("Too few users of the directory may approve it."), "{why}");
     assert_eq!(commands[0], "countersign tenant set");
 
-    tenant.people.insert("ben".parse().unwrap(), Person::default());
-    tenant.revision += 1;
-    env.engine.store().put_tenant(tenant).await.unwrap();
+    add("ben").await;
     assert!(!env.waits().await.0.contains("Too few users"));
 }
 
 #[tokio::test]
 async fn paused_run_names_who_paused_it_and_why() {
-    let env = TestEnv::at_the_approval().await;
-    env.answer(false, "not today").await;
+    let env = RunEnv::at_the_approval().await;
+    env.reject(&env.run, "grace", "not today").await.unwrap();
     let (why, commands) = env.waits().await;
     assert!(why.starts_with("Paused by grace at ") && why.contains("not today"), "{why}");
     assert_eq!(commands, [env.command("retry"), env.command("cancel")]);
@@ -148,8 +144,8 @@ async fn paused_run_names_who_paused_it_and_why() {
 
 #[tokio::test]
 async fn finished_run_does_not_wait() {
-    let env = TestEnv::at_the_approval().await;
-    env.answer(true, "").await;
+    let env = RunEnv::at_the_approval().await;
+    env.approve(&env.run, "grace").await.unwrap();
     let snapshot = env.snapshot().await;
     assert_eq!(waiting(&snapshot), None);
     assert!(run_text(&snapshot).contains("succeeded after"), "{}", run_text(&snapshot));
@@ -158,9 +154,9 @@ async fn finished_run_does_not_wait() {
 
 #[tokio::test]
 async fn canceled_run_names_who_canceled_it_and_why() {
-    let env = TestEnv::at_the_wait().await;
+    let env = RunEnv::at_the_wait().await;
     assert_eq!(run_json(&env.snapshot().await)["canceled"], json!(null));
-    env.engine.tenant_handle(&env.run.tenant, &env.by).cancel(&env.run.run, "not today").await.unwrap();
+    env.handle_of("default", "ada").cancel(&env.run.run, "not today").await.unwrap();
     let snapshot = env.snapshot().await;
     let canceled = &run_json(&snapshot)["canceled"];
     assert_eq!((&canceled["by"], &canceled["reason"]), (&json!("ada"), &json!("not today")));
@@ -169,7 +165,7 @@ async fn canceled_run_names_who_canceled_it_and_why() {
 
 #[tokio::test]
 async fn canceled_by_names_the_user_and_not_the_worker() {
-    let env = TestEnv::at_the_wait().await;
+    let env = RunEnv::at_the_wait().await;
     let mut snapshot = env.snapshot().await;
     snapshot.view.record.status = domain::RunStatus::Canceled;
     let mut request = snapshot.view.events.as_ref().unwrap()[0].clone();
@@ -186,7 +182,7 @@ async fn canceled_by_names_the_user_and_not_the_worker() {
 
 #[tokio::test]
 async fn unknown_outcome_shows_its_failure_code() {
-    let env = TestEnv::at_the_wait().await;
+    let env = RunEnv::at_the_wait().await;
     let mut snapshot = env.snapshot().await;
     let failure = domain::Failure::new("IDEMPOTENCY_EXPIRED", "the external system has forgotten the key");
     let intent = domain::record::Intent {

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::{Job, RunKey, RunStatus};
-use engine::{Engine, StartRun};
+use engine::StartRun;
 use serde_json::json;
 use store::{Archive as _, Intercepted, Ledger as _, SqliteStore, StoreError};
-use testkit::{Fault, Faults, TestClock};
+use testkit::{Fault, Faults, TestClock, TestEnv};
 
 use crate::support;
 
@@ -48,20 +48,20 @@ fn faults(active: &ActiveFault) -> Faults {
     })
 }
 
-struct TestEnv {
-    engine: Arc<Engine<Intercepted<SqliteStore, Faults>>>,
+struct OutageEnv {
+    env: TestEnv<Intercepted<SqliteStore, Faults>>,
     active: ActiveFault,
     /// The same store without faults.
     store: SqliteStore,
 }
 
-impl TestEnv {
+impl OutageEnv {
     fn new() -> Self {
         let active = Arc::new(Mutex::new((StoreFault::None, STORE_CALLS)));
         let builder = testkit::engine().standard_tools().clock(TestClock::runtime()).signed();
         let store = builder.memory();
-        let engine = Arc::new(builder.on(Intercepted::new(store.clone(), faults(&active))));
-        Self { engine, active, store }
+        let env = builder.env_on(Intercepted::new(store.clone(), faults(&active)));
+        Self { env, active, store }
     }
 
     /// From now on these calls fail.
@@ -74,35 +74,21 @@ impl TestEnv {
     }
 
     async fn start(&self) -> RunKey {
-        let source = format!(
-            "workflow: w
-version: 1
-{STEPS}"
-        );
-        let request = StartRun { input: json!({ "n": 1 }), ..testkit::request(&self.engine, &source, "k") };
-        self.engine.admission().start(request).await.unwrap().run
+        let request = self.env.request(&format!("workflow: w\nversion: 1\n{STEPS}"), "k");
+        self.env.start_as(StartRun { input: json!({ "n": 1 }), ..request }).await
     }
 
     /// Delivers a webhook that starts a run.
     async fn deliver_webhook(&self) -> RunKey {
         let trigger = "trigger: { servicenow: { table: incident } }";
-        testkit::apply(
-            &self.engine,
-            &format!(
-                "workflow: w
-version: 1
-{trigger}
-{STEPS}"
-            ),
-        )
-        .await;
+        self.env.apply(&format!("workflow: w\nversion: 1\n{trigger}\n{STEPS}")).await;
         let event = testkit::event("sn:1", json!({ "n": 1 }));
-        self.engine.admission().accept(event).await.unwrap().run
+        self.env.engine.admission().accept(event).await.unwrap().run
     }
 
     /// Runs a worker for this long.
     async fn run_worker(&self, mins: u64) {
-        let finished = support::run_worker(&self.engine, Duration::from_mins(mins)).await;
+        let finished = support::run_worker(&self.env.engine, Duration::from_mins(mins)).await;
         // A worker that waits for a slow failure at shutdown is cut off.
         assert!(finished || self.active.lock().unwrap().0 == StoreFault::Slow);
     }
@@ -123,7 +109,7 @@ version: 1
 #[tokio::test(start_paused = true)]
 async fn webhook_survives_a_long_store_outage() {
     for fault in [StoreFault::Busy, StoreFault::NoReply, StoreFault::Slow] {
-        let env = TestEnv::new();
+        let env = OutageEnv::new();
         let run = env.deliver_webhook().await;
         env.inject(fault, STORE_CALLS);
         env.run_worker(45).await;
@@ -138,7 +124,7 @@ async fn webhook_survives_a_long_store_outage() {
 
 #[tokio::test(start_paused = true)]
 async fn evidence_survives_a_long_archive_outage() {
-    let env = TestEnv::new();
+    let env = OutageEnv::new();
     env.inject(StoreFault::Busy, &["archive."]);
     let run = env.start().await;
     env.run_worker(45).await;
@@ -154,7 +140,7 @@ async fn evidence_survives_a_long_archive_outage() {
 /// The message becomes a dead letter. No operator has to redrive it.
 #[tokio::test(start_paused = true)]
 async fn evidence_is_built_after_the_store_is_repaired() {
-    let env = TestEnv::new();
+    let env = OutageEnv::new();
     env.inject(StoreFault::Damaged, &["archive."]);
     let run = env.start().await;
     env.run_worker(15).await;
@@ -169,7 +155,7 @@ async fn evidence_is_built_after_the_store_is_repaired() {
 
 #[tokio::test(start_paused = true)]
 async fn run_survives_a_long_store_outage() {
-    let env = TestEnv::new();
+    let env = OutageEnv::new();
     let run = env.start().await;
     env.inject(StoreFault::Busy, STORE_CALLS);
     env.run_worker(45).await;
@@ -183,7 +169,7 @@ async fn run_survives_a_long_store_outage() {
 /// The sweep finds the run, and sends a message each time.
 #[tokio::test(start_paused = true)]
 async fn messages_do_not_accumulate_during_an_outage() {
-    let env = TestEnv::new();
+    let env = OutageEnv::new();
     let run = env.start().await;
     env.inject(StoreFault::Busy, &["ledger.input"]);
     env.run_worker(180).await;
@@ -197,7 +183,7 @@ async fn messages_do_not_accumulate_during_an_outage() {
 
 #[tokio::test(start_paused = true)]
 async fn unreadable_run_becomes_a_dead_letter() {
-    let env = TestEnv::new();
+    let env = OutageEnv::new();
     env.deliver_webhook().await;
     env.inject(StoreFault::Damaged, STORE_CALLS);
     env.run_worker(25).await;

@@ -1,21 +1,22 @@
 //! Dispatch and backout with real workers, in virtual time.
 
+use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
+use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 use countersign_worker::{CancellationToken, WorkerSettings};
 use domain::command::EffectOutcome;
 use domain::dispatch::RECORD_FORMAT;
 use domain::{
-    Action, Cause, EffectClass, Failure, FieldChange, Initiator, Reversibility, RunKey, RunRecord, RunStatus,
-    StepState, ToolName,
+    Action, Cause, EffectClass, Failure, FieldChange, Initiator, Reversibility, RunKey, RunStatus, StepState,
+    ToolName,
 };
-use engine::{Backout, DispatchScope, DispatchState, Engine, EngineError, STOP_VISIBLE_AFTER, StartRun};
+use engine::{Backout, DispatchScope, DispatchState, Engine, EngineError, STOP_VISIBLE_AFTER};
 use serde_json::{Value, json};
 use store::{Governance as _, SqliteStore};
-use testkit::{TestClock, ada};
+use testkit::{TestClock, TestEnv, ada};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -87,11 +88,17 @@ impl Tool for Slow {
     }
 }
 
-struct TestEnv {
-    store: SqliteStore,
-    clock: TestClock,
+struct DispatchEnv {
+    env: TestEnv,
     system: Arc<ExternalSystem>,
-    engine: Arc<Engine<SqliteStore>>,
+}
+
+impl Deref for DispatchEnv {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
 }
 
 fn acme() -> DispatchScope {
@@ -107,42 +114,33 @@ fn three_steps() -> String {
     ["a", "b", "c"].map(slow).concat()
 }
 
-impl TestEnv {
+impl DispatchEnv {
     fn new() -> Self {
-        let clock = TestClock::runtime();
+        let (clock, system) = (TestClock::runtime(), Arc::default());
         let store = testkit::engine().clock(clock.clone()).memory();
-        let system = Arc::new(ExternalSystem::default());
-        let engine = Self::new_engine(&store, &clock, &system);
-        Self { store, clock, system, engine }
+        Self { env: Self::process(&store, clock, &system), system }
     }
 
-    fn new_engine(
-        store: &SqliteStore,
-        clock: &TestClock,
-        system: &Arc<ExternalSystem>,
-    ) -> Arc<Engine<SqliteStore>> {
+    fn process(store: &SqliteStore, clock: TestClock, system: &Arc<ExternalSystem>) -> TestEnv {
         let slow = |class| Slow { system: Arc::clone(system), class };
-        let tools =
-            ToolRegistry::default().with(slow(EffectClass::NativeKey)).with(slow(EffectClass::Opaque));
-        Arc::new(testkit::engine().tools(tools).clock(clock.clone()).signed().on(store.clone()))
+        let builder = testkit::engine().tool(slow(EffectClass::NativeKey)).tool(slow(EffectClass::Opaque));
+        builder.clock(clock).signed().env_on(store.clone())
+    }
+
+    /// The same after a restart: another process, with its own caches.
+    fn restarted(&self) -> Self {
+        let env = Self::process(self.store(), self.clock.clone(), &self.system);
+        Self { env, system: Arc::clone(&self.system) }
     }
 
     /// An engine of another process, with its own caches.
     fn other_process(&self) -> Arc<Engine<SqliteStore>> {
-        Self::new_engine(&self.store, &self.clock, &self.system)
+        self.restarted().env.engine
     }
 
     async fn start(&self, tenant: &str, key: &str, steps: &str) -> RunKey {
-        let source = format!(
-            "workflow: w
-version: 1
-environment: dev
-steps:
-{steps}"
-        );
-        let tenant = tenant.parse().unwrap();
-        let request = StartRun { tenant, ..testkit::request(&self.engine, &source, key) };
-        self.engine.admission().start(request).await.unwrap().run
+        let source = format!("workflow: w\nversion: 1\nenvironment: dev\nsteps:\n{steps}");
+        self.start_for(tenant, &source, key).await
     }
 
     fn start_worker(&self) -> (CancellationToken, JoinHandle<bool>) {
@@ -154,38 +152,20 @@ steps:
         assert!(support::run_worker(&self.engine, length).await);
     }
 
-    async fn record(&self, run: &RunKey) -> RunRecord {
-        testkit::record(&self.engine, run).await
-    }
-
-    async fn status(&self, run: &RunKey) -> RunStatus {
-        self.record(run).await.status
-    }
-
     fn started_calls(&self) -> usize {
         self.system.started.lock().unwrap().len()
     }
 
-    async fn messages(&self) -> u64 {
-        testkit::messages(&self.store).await
-    }
-
-    async fn dead_letters(&self) -> usize {
-        testkit::dead_letters(&self.store).await.len()
-    }
-
     /// The evidence of a run verifies, and contains this text about its end.
     async fn assert_evidence_contains(&self, run: &RunKey, text: &str) {
-        let (_, bytes) = self.engine.operations().evidence(run).await.unwrap();
-        let verified = evidence::verify(&bytes, &testkit::signing_key().public()).unwrap();
-        let bundle = serde_json::to_string(verified.bundle()).unwrap();
+        let bundle = serde_json::to_string(self.evidence(run).await.bundle()).unwrap();
         assert!(bundle.contains(text), "{bundle}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn stopped_tenant_starts_nothing_until_dispatch_starts() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     env.other_process().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     let mut stopped = Vec::new();
     for n in 0..5 {
@@ -200,7 +180,7 @@ async fn stopped_tenant_starts_nothing_until_dispatch_starts() {
         assert_eq!(env.status(run).await, RunStatus::Queued);
     }
     assert!(env.messages().await <= 5, "messages must not accumulate while dispatch is stopped");
-    assert_eq!(env.dead_letters().await, 0, "no dead letters");
+    assert_eq!(env.dead_letters().await, [], "no dead letters");
 
     assert_eq!(env.other_process().operations().start_dispatch(&acme(), &ada()).await.unwrap(), 5);
     env.run_worker(Duration::from_mins(1)).await;
@@ -214,7 +194,7 @@ async fn stop_during_a_slow_observation_claims_nothing() {
     let slow_observation = "  - { id: b, tool: test.slow, with: { observes_for: 8 } }\n";
     // The first step of a run, and a step that is prepared when the one before it ends.
     for steps in [slow_observation.to_owned(), slow("a") + slow_observation] {
-        let env = TestEnv::new();
+        let env = DispatchEnv::new();
         let run = env.start("acme", "k", &steps).await;
         let (shutdown, working) = env.start_worker();
         let claimed_before = steps.lines().count() - 1;
@@ -230,22 +210,22 @@ async fn stop_during_a_slow_observation_claims_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn run_missed_by_start_dispatch_is_woken_by_the_sweep() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     env.engine.operations().stop_dispatch(&DispatchScope::All, &ada(), "fire").await.unwrap();
     let run = env.start("acme", "k", &three_steps()).await;
     env.run_worker(Duration::from_mins(1)).await;
     assert_eq!((env.status(&run).await, env.messages().await), (RunStatus::Queued, 0));
     // The process that starts dispatch dies before it enqueues a run.
-    let fleet = env.store.fleet().await.unwrap().unwrap();
+    let fleet = env.store().fleet().await.unwrap().unwrap();
     let started = domain::Fleet { stopped: None, revision: fleet.revision + 1, ..fleet };
-    env.store.put_fleet(started).await.unwrap();
+    env.store().put_fleet(started).await.unwrap();
     env.run_worker(Duration::from_mins(10)).await;
     assert_eq!(env.status(&run).await, RunStatus::Succeeded);
 }
 
 #[tokio::test(start_paused = true)]
 async fn large_stopped_tenant_delays_no_deadline() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     let wait = "  - { id: wait, tool: wait.event, with: { event: later, timeout: 10m } }\n";
     let other = env.start("umbrella", "k", wait).await;
     env.run_worker(Duration::from_secs(1)).await;
@@ -266,7 +246,7 @@ async fn large_stopped_tenant_delays_no_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn stop_lets_the_running_step_finish() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     let run = env.start("acme", "k", &three_steps()).await;
     let (shutdown, working) = env.start_worker();
     sleep(Duration::from_secs(1)).await;
@@ -285,7 +265,7 @@ async fn stop_lets_the_running_step_finish() {
 
 #[tokio::test(start_paused = true)]
 async fn every_process_sees_a_stop_in_time() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     for n in 0..40 {
         env.start("acme", &format!("k{n}"), &three_steps()).await;
     }
@@ -303,13 +283,13 @@ async fn every_process_sees_a_stop_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn votes_are_recorded_while_dispatch_is_stopped() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     let gate = "  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
     let run = env.start("acme", "k", &format!("{gate}{}", three_steps())).await;
     env.run_worker(Duration::from_secs(1)).await;
     env.other_process().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     sleep(STOP_VISIBLE_AFTER.std()).await;
-    testkit::approve(&env.engine, &run, "grace").await.unwrap();
+    env.approve(&run, "grace").await.unwrap();
     env.run_worker(Duration::from_mins(30)).await;
     assert_eq!((env.status(&run).await, env.started_calls()), (RunStatus::Running, 0));
     env.other_process().operations().start_dispatch(&acme(), &ada()).await.unwrap();
@@ -319,7 +299,7 @@ async fn votes_are_recorded_while_dispatch_is_stopped() {
 
 #[tokio::test(start_paused = true)]
 async fn one_start_ends_two_stops() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     let first = env.engine.operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     sleep(Duration::from_secs(9)).await;
     let grace = Initiator::new(Cause::User, "grace");
@@ -349,7 +329,7 @@ struct RunsInEveryState {
     paused: RunKey,
 }
 
-async fn start_runs_in_every_state(env: &TestEnv) -> RunsInEveryState {
+async fn start_runs_in_every_state(env: &DispatchEnv) -> RunsInEveryState {
     let wait = "  - { id: wait, tool: wait.event, with: { event: later, timeout: 9h } }\n";
     let gate = "  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
     let lost_step = "  - { id: lost, tool: test.lost }\n";
@@ -372,7 +352,7 @@ async fn start_runs_in_every_state(env: &TestEnv) -> RunsInEveryState {
 
 #[tokio::test(start_paused = true)]
 async fn backout_cancels_finishes_or_leaves_each_run() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     let runs = start_runs_in_every_state(&env).await;
     assert_eq!(env.status(&runs.unknown).await, RunStatus::Paused);
     assert!(matches!(env.record(&runs.held).await.step_state, StepState::Running(_)));
@@ -406,7 +386,7 @@ async fn backout_cancels_finishes_or_leaves_each_run() {
         "the earlier effect stays"
     );
     assert_eq!(env.status(&runs.unknown).await, RunStatus::Paused);
-    assert_eq!((env.status(&later).await, env.dead_letters().await), (RunStatus::Queued, 0));
+    assert_eq!((env.status(&later).await, env.dead_letters().await), (RunStatus::Queued, vec![]));
 
     env.other_process().operations().start_dispatch(&acme(), &ada()).await.unwrap();
     env.run_worker(Duration::from_mins(1)).await;
@@ -415,7 +395,7 @@ async fn backout_cancels_finishes_or_leaves_each_run() {
 
 #[tokio::test(start_paused = true)]
 async fn second_backout_changes_nothing() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     let runs = start_runs_in_every_state(&env).await;
     env.engine.operations().backout(&acme(), &ada(), "wrong release", |_| {}).await.unwrap();
     env.run_worker(Duration::from_mins(2)).await;
@@ -445,7 +425,7 @@ async fn second_backout_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn backout_reaches_exactly_its_scope() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     let (mine, theirs) =
         (env.start("acme", "k", &three_steps()).await, env.start("umbrella", "k", &three_steps()).await);
     let counts = env.other_process().operations().backout(&acme(), &ada(), "wrong", |_| {}).await.unwrap();
@@ -466,7 +446,7 @@ async fn backout_reaches_exactly_its_scope() {
 
 #[tokio::test(start_paused = true)]
 async fn backout_ends_when_dispatch_is_started() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     let mut runs = Vec::new();
     for n in 0..250 {
         runs.push(env.start("acme", &format!("k{n}"), &three_steps()).await);
@@ -493,7 +473,7 @@ async fn backout_ends_when_dispatch_is_started() {
 /// backout must resolve it before the run can end.
 #[tokio::test(start_paused = true)]
 async fn backout_resolves_the_effect_of_a_dead_worker() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     let run = env.start("acme", "k", &three_steps()).await;
     let (_shutdown, working) = env.start_worker();
     sleep(Duration::from_secs(1)).await;
@@ -501,7 +481,7 @@ async fn backout_resolves_the_effect_of_a_dead_worker() {
     let _ = working.await;
     let present: Value = json!(*env.system.present.lock().unwrap());
     env.other_process().operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
-    let env = TestEnv { engine: env.other_process(), ..env };
+    let env = env.restarted();
     env.run_worker(Duration::from_mins(30)).await;
     assert_eq!((env.started_calls(), present), (1, json!([])));
     assert!(matches!(env.record(&run).await.step_state, StepState::Running(_)));
@@ -517,7 +497,7 @@ async fn backout_resolves_the_effect_of_a_dead_worker() {
 
 #[tokio::test(start_paused = true)]
 async fn backout_waits_for_an_authorized_retry() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     let runs = start_runs_in_every_state(&env).await;
     let engine = env.other_process();
     engine.operations().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
@@ -539,7 +519,7 @@ async fn backout_waits_for_an_authorized_retry() {
 
 #[tokio::test(start_paused = true)]
 async fn backout_cancels_runs_started_before_it_is_visible() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     let engine = env.other_process();
     let backout =
         tokio::spawn(async move { engine.operations().backout(&acme(), &ada(), "fire", |_| {}).await });
@@ -551,20 +531,20 @@ async fn backout_cancels_runs_started_before_it_is_visible() {
 
 #[tokio::test(start_paused = true)]
 async fn worker_old_version_rewrites_record() {
-    let env = TestEnv::new();
+    let env = DispatchEnv::new();
     env.engine.operations().register_record_format().await.unwrap();
     let run = env.start("acme", "k", &three_steps()).await;
-    let fleet = env.store.fleet().await.unwrap().unwrap();
+    let fleet = env.store().fleet().await.unwrap().unwrap();
     assert_eq!(fleet.format, RECORD_FORMAT);
     let newer = domain::Fleet { format: RECORD_FORMAT + 1, revision: fleet.revision + 1, ..fleet };
-    env.store.put_fleet(newer).await.unwrap();
+    env.store().put_fleet(newer).await.unwrap();
 
     let before = env.record(&run).await;
     let (_shutdown, working) = env.start_worker();
     assert!(working.await.unwrap(), "it drains by itself");
 
     assert_eq!((env.record(&run).await, env.started_calls()), (before, 0));
-    assert_eq!((testkit::messages(&env.store).await, env.dead_letters().await), (1, 0));
+    assert_eq!((env.messages().await, env.dead_letters().await), (1, vec![]));
     let refused = env.other_process().operations().register_record_format().await;
     assert!(matches!(refused, Err(EngineError::UnsupportedRecordFormat { .. })), "{refused:?}");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use countersign_worker::{CancellationToken, HealthStatus, Worker, WorkerSettings};
 use domain::RunStatus;
-use store::{Intercepted, Ledger as _, StoreError};
+use store::StoreError;
 use testkit::{Fault, Faults, TestClock};
 use tokio::time::sleep;
 
@@ -18,17 +18,15 @@ async fn worker_that_cannot_write_is_unhealthy() {
         let busy = StoreError::Busy { doing: "commit a decision" };
         if fails.load(Ordering::Relaxed) { Fault::Fail(busy) } else { Fault::None }
     });
-    let builder = testkit::engine().standard_tools().clock(TestClock::runtime());
-    let store = Intercepted::new(builder.memory(), faults);
-    let engine = Arc::new(builder.on(store));
+    let env = testkit::engine().standard_tools().clock(TestClock::runtime()).env_with(faults);
     let mut runs = Vec::new();
     for key in ["k1", "k2", "k3", "k4"] {
-        runs.push(testkit::start(&engine, testkit::TRANSFORM, key).await);
+        runs.push(env.start(testkit::TRANSFORM, key).await);
     }
     read_only.store(true, Ordering::Relaxed);
     let shutdown = CancellationToken::new();
     let settings = WorkerSettings { heartbeat_every: None, ..WorkerSettings::default() };
-    let worker = Worker::new(Arc::clone(&engine), settings, "w".parse().unwrap(), shutdown.clone());
+    let worker = Worker::new(Arc::clone(&env.engine), settings, "w".parse().unwrap(), shutdown.clone());
     let health = worker.health();
     let working = tokio::spawn(worker.run());
 
@@ -42,7 +40,7 @@ async fn worker_that_cannot_write_is_unhealthy() {
 
     read_only.store(true, Ordering::Relaxed);
     for key in ["k5", "k6", "k7"] {
-        runs.push(testkit::start(&engine, testkit::TRANSFORM, key).await);
+        runs.push(env.start(testkit::TRANSFORM, key).await);
     }
     sleep(Duration::from_secs(20)).await;
     assert!(matches!(health.status(), HealthStatus::Degraded(_)), "it has worked before");
@@ -50,7 +48,7 @@ async fn worker_that_cannot_write_is_unhealthy() {
     sleep(Duration::from_mins(3)).await;
     assert_eq!(health.status(), HealthStatus::Healthy);
     for run in &runs {
-        assert_eq!(engine.store().load(run).await.unwrap().unwrap().status, RunStatus::Succeeded);
+        assert_eq!(env.status(run).await, RunStatus::Succeeded);
     }
     shutdown.cancel();
     assert!(working.await.unwrap());

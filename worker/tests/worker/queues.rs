@@ -3,20 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use connectors::HostAllowList;
 use countersign_worker::{CancellationToken, Concurrency, Worker, WorkerSettings};
 use domain::{Job, Millis, Outgoing, QueueName, RunKey, RunStatus, WorkerId};
-use engine::Engine;
 use store::{Ledger as _, Queue as _, SqliteStore};
-use testkit::{HttpStub, TRANSFORM, eventually, start};
+use testkit::{HttpStub, TRANSFORM, eventually};
 
 fn me() -> WorkerId {
     WorkerId::new("test").unwrap()
-}
-
-fn engine() -> Engine<SqliteStore> {
-    let hosts = HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] };
-    testkit::engine().tools(connectors::standard_tools(hosts)).build()
 }
 
 /// Waits until `run` has this status.
@@ -26,10 +19,9 @@ async fn assert_status(store: &SqliteStore, run: &RunKey, status: RunStatus) {
 
 #[tokio::test]
 async fn decisions_advance_while_the_steps_queue_is_full() {
-    let engine = Arc::new(engine());
-    let run = start(&engine, TRANSFORM, "1").await;
-    let store = Arc::clone(&engine);
-    let store = store.store();
+    let env = testkit::engine().standard_tools().env();
+    let run = env.start(TRANSFORM, "1").await;
+    let store = env.store();
     let message =
         Outgoing { run: run.clone(), queue: QueueName::Decisions, job: Job::Advance, delay: Millis(0) };
     store.send(&message).await.unwrap();
@@ -38,7 +30,7 @@ async fn decisions_advance_while_the_steps_queue_is_full() {
         ..WorkerSettings::default()
     };
     let shutdown = CancellationToken::new();
-    let working = tokio::spawn(Worker::new(Arc::clone(&engine), full, me(), shutdown.clone()).run());
+    let working = tokio::spawn(Worker::new(Arc::clone(&env.engine), full, me(), shutdown.clone()).run());
 
     assert_status(store, &run, RunStatus::Succeeded).await;
 
@@ -51,17 +43,17 @@ async fn decisions_advance_while_the_steps_queue_is_full() {
 
 #[tokio::test]
 async fn decisions_do_not_wait_behind_a_long_step() {
-    let engine = Arc::new(engine());
+    let env = testkit::engine().local_tools().env();
     let silent = HttpStub::silent();
     let long_source = format!(
         "workflow: long\nversion: 1\nenvironment: dev\n\
          steps: [{{ id: a, tool: http.request, with: {{ method: GET, url: '{}', timeout: 1m }} }}]\n",
         silent.url("/")
     );
-    let (long, short) = (start(&engine, &long_source, "1").await, start(&engine, TRANSFORM, "2").await);
+    let (long, short) = (env.start(&long_source, "1").await, env.start(TRANSFORM, "2").await);
     let concurrency = Concurrency { ingest: 1, decisions: 1, steps: 1 };
     let settings = WorkerSettings { concurrency, drain: Duration::ZERO, ..WorkerSettings::default() };
-    let store = Arc::clone(engine.store());
+    let store = env.store();
     let decision_message = |run: &RunKey| {
         let job = Job::Advance;
         Outgoing { run: run.clone(), queue: QueueName::Decisions, job, delay: Millis(0) }
@@ -72,11 +64,11 @@ async fn decisions_do_not_wait_behind_a_long_step() {
     }
     store.send(&decision_message(&long)).await.unwrap();
     let shutdown = CancellationToken::new();
-    let working = tokio::spawn(Worker::new(Arc::clone(&engine), settings, me(), shutdown.clone()).run());
-    assert_status(&store, &long, RunStatus::Running).await;
+    let working = tokio::spawn(Worker::new(Arc::clone(&env.engine), settings, me(), shutdown.clone()).run());
+    assert_status(store, &long, RunStatus::Running).await;
 
     store.send(&decision_message(&short)).await.unwrap();
-    assert_status(&store, &short, RunStatus::Succeeded).await;
+    assert_status(store, &short, RunStatus::Succeeded).await;
 
     assert_eq!(store.load(&long).await.unwrap().unwrap().status, RunStatus::Running);
     shutdown.cancel();

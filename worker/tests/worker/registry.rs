@@ -12,11 +12,13 @@ use domain::{
     Action, Cause, Failure, Initiator, RunKey, RunStatus, ToolName, WorkerId, WorkerRecord, WorkerReport,
     WorkerStatus,
 };
-use engine::{Engine, EngineError};
-use store::{Intercepted, Ledger as _, SqliteStore, Store, StoreError, WorkerRegistry as _};
-use testkit::{Fault, Faults, TestClock, ada};
+use engine::EngineError;
+use store::{Ledger as _, Store, StoreError, WorkerRegistry as _};
+use testkit::{EngineBuilder, Fault, Faults, TestClock, TestEnv, ada};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
+
+use crate::support;
 
 /// A tool that takes a while and changes nothing.
 struct Slow;
@@ -39,89 +41,55 @@ impl Tool for Slow {
     }
 }
 
-struct TestEnv<S> {
-    engine: Arc<Engine<S>>,
-}
-
 fn me() -> WorkerId {
     "w".parse().unwrap()
 }
 
-impl TestEnv<SqliteStore> {
-    fn new() -> Self {
-        Self::on(|store| store)
-    }
+fn builder() -> EngineBuilder {
+    testkit::engine().tool(Slow).clock(TestClock::runtime())
 }
 
-impl<S: Store> TestEnv<S> {
-    fn on(wrap: impl FnOnce(SqliteStore) -> S) -> Self {
-        let builder = testkit::engine().tool(Slow).clock(TestClock::runtime());
-        let store = wrap(builder.memory());
-        Self { engine: Arc::new(builder.on(store)) }
-    }
+async fn start<S: Store>(env: &TestEnv<S>, steps: u32) -> RunKey {
+    let steps = (0..steps).map(|n| format!("  - {{ id: s{n}, tool: test.slow }}\n"));
+    env.start(&format!("workflow: w\nversion: 1\nsteps:\n{}", steps.collect::<String>()), "k").await
+}
 
-    async fn start(&self, steps: u32) -> RunKey {
-        let steps: Vec<_> = (0..steps)
-            .map(|n| {
-                format!(
-                    "  - {{ id: s{n}, tool: test.slow }}
-"
-                )
-            })
-            .collect();
-        let source = format!(
-            "workflow: w
-version: 1
-steps:
-{}",
-            steps.concat()
-        );
-        testkit::start(&self.engine, &source, "k").await
-    }
+fn start_worker<S: Store>(env: &TestEnv<S>) -> (CancellationToken, JoinHandle<bool>) {
+    support::start_worker(&env.engine, WorkerSettings::default())
+}
 
-    fn start_worker(&self, settings: WorkerSettings) -> (CancellationToken, JoinHandle<bool>) {
-        let shutdown = CancellationToken::new();
-        let worker = Worker::new(Arc::clone(&self.engine), settings, me(), shutdown.clone());
-        (shutdown, tokio::spawn(worker.run()))
-    }
+async fn worker<S: Store>(env: &TestEnv<S>) -> WorkerRecord {
+    env.engine.operations().worker(&me()).await.unwrap()
+}
 
-    async fn worker(&self) -> WorkerRecord {
-        self.engine.operations().worker(&me()).await.unwrap()
-    }
-
-    async fn worker_status(&self) -> WorkerStatus {
-        self.worker().await.status(self.engine.now())
-    }
-
-    async fn status(&self, run: &RunKey) -> RunStatus {
-        testkit::status(&self.engine, run).await
-    }
+async fn worker_status<S: Store>(env: &TestEnv<S>) -> WorkerStatus {
+    worker(env).await.status(env.engine.now())
 }
 
 #[tokio::test(start_paused = true)]
 async fn worker_reports_its_work_and_its_stop() {
-    let env = TestEnv::new();
-    let (shutdown, working) = env.start_worker(WorkerSettings::default());
+    let env = builder().env();
+    let (shutdown, working) = start_worker(&env);
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(env.worker_status().await, WorkerStatus::Idle);
-    let run = env.start(1).await;
+    assert_eq!(worker_status(&env).await, WorkerStatus::Idle);
+    let run = start(&env, 1).await;
     sleep(HEARTBEAT_EVERY.std()).await;
-    assert_eq!(env.worker().await.report, WorkerReport::Working { in_flight: 1 });
-    assert_eq!(env.worker_status().await, WorkerStatus::Executing);
+    assert_eq!(worker(&env).await.report, WorkerReport::Working { in_flight: 1 });
+    assert_eq!(worker_status(&env).await, WorkerStatus::Executing);
 
     shutdown.cancel();
     sleep(Duration::from_millis(300)).await;
-    assert_eq!(env.worker().await.report, WorkerReport::Draining { in_flight: 1 }, "at once");
+    assert_eq!(worker(&env).await.report, WorkerReport::Draining { in_flight: 1 }, "at once");
     assert!(working.await.unwrap());
-    assert_eq!(env.worker().await.report, WorkerReport::Stopped { drained: true });
+    assert_eq!(worker(&env).await.report, WorkerReport::Stopped { drained: true });
     assert_eq!(env.status(&run).await, RunStatus::Succeeded);
 }
 
 #[tokio::test(start_paused = true)]
 async fn drain_request_lets_the_running_step_finish() {
-    let env = TestEnv::new();
-    let run = env.start(3).await;
-    let (_shutdown, working) = env.start_worker(WorkerSettings::default());
+    let env = builder().env();
+    let run = start(&env, 3).await;
+    let (_shutdown, working) = start_worker(&env);
     sleep(Duration::from_secs(1)).await;
     let requested = env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap();
     assert_eq!(requested.status(env.engine.now()), WorkerStatus::Draining);
@@ -136,40 +104,40 @@ async fn drain_request_lets_the_running_step_finish() {
     let started = Instant::now();
     assert!(working.await.unwrap(), "all its jobs finished");
     assert!(started.elapsed() < HEARTBEAT_EVERY.std() + CALL_DURATION, "{:?}", started.elapsed());
-    let stopped = env.worker().await;
+    let stopped = worker(&env).await;
     assert_eq!(
         (stopped.report, stopped.drain_request),
         (WorkerReport::Stopped { drained: true }, requested.drain_request)
     );
-    let record = env.engine.store().load(&run).await.unwrap().unwrap();
-    let ended = env.engine.store().steps(&run).await.unwrap().len();
+    let record = env.record(&run).await;
+    let ended = env.store().steps(&run).await.unwrap().len();
     assert_eq!((record.status, ended), (RunStatus::Running, 1), "the next step is for others");
     let late = env.engine.operations().request_drain(&me(), &ada(), "again").await.unwrap();
-    assert_eq!(late, env.worker().await, "a stopped worker is not asked");
+    assert_eq!(late, worker(&env).await, "a stopped worker is not asked");
 }
 
 #[tokio::test(start_paused = true)]
 async fn worker_that_runs_out_of_time_reports_it() {
-    let env = TestEnv::new();
-    env.start(1).await;
+    let env = builder().env();
+    start(&env, 1).await;
     let settings = WorkerSettings { drain: Duration::from_secs(2), ..WorkerSettings::default() };
-    let (shutdown, working) = env.start_worker(settings);
+    let (shutdown, working) = support::start_worker(&env.engine, settings);
     sleep(Duration::from_secs(1)).await;
     shutdown.cancel();
     assert!(!working.await.unwrap());
-    assert_eq!(env.worker().await.report, WorkerReport::Stopped { drained: false });
+    assert_eq!(worker(&env).await.report, WorkerReport::Stopped { drained: false });
 }
 
 #[tokio::test(start_paused = true)]
 async fn dead_worker_shows_as_offline_for_a_day() {
-    let env = TestEnv::new();
-    let (_shutdown, working) = env.start_worker(WorkerSettings::default());
+    let env = builder().env();
+    let (_shutdown, working) = start_worker(&env);
     sleep(Duration::from_secs(1)).await;
     working.abort();
     sleep(HEARTBEAT_EVERY.std() * 2).await;
-    assert_eq!(env.worker_status().await, WorkerStatus::Idle);
+    assert_eq!(worker_status(&env).await, WorkerStatus::Idle);
     sleep(OFFLINE_AFTER.std()).await;
-    assert_eq!(env.worker_status().await, WorkerStatus::Offline);
+    assert_eq!(worker_status(&env).await, WorkerStatus::Offline);
     assert_eq!(env.engine.operations().workers().await.unwrap().len(), 1);
     sleep(RECORD_TTL.std()).await;
     assert_eq!(env.engine.operations().workers().await.unwrap(), []);
@@ -206,14 +174,14 @@ impl RegistryFault {
 #[tokio::test(start_paused = true)]
 async fn worker_without_heartbeat_still_works_and_drains() {
     for fault in [RegistryFault::Down, RegistryFault::LostReply, RegistryFault::NoReply] {
-        let env = TestEnv::on(|store| Intercepted::new(store, fault.faults()));
-        let run = env.start(2).await;
-        let (shutdown, working) = env.start_worker(WorkerSettings::default());
+        let env = builder().env_with(fault.faults());
+        let run = start(&env, 2).await;
+        let (shutdown, working) = start_worker(&env);
         sleep(CALL_DURATION * 3).await;
         assert_eq!(env.status(&run).await, RunStatus::Succeeded);
         shutdown.cancel();
         assert!(timeout(Duration::from_secs(5), working).await.unwrap().unwrap());
-        let stored = env.engine.store().worker(&me()).await.unwrap();
+        let stored = env.store().worker(&me()).await.unwrap();
         assert_eq!(stored.is_some(), fault == RegistryFault::LostReply);
         if let Some(stored) = stored {
             assert_eq!(stored.report, WorkerReport::Stopped { drained: true });
@@ -223,30 +191,30 @@ async fn worker_without_heartbeat_still_works_and_drains() {
 
 #[tokio::test(start_paused = true)]
 async fn drain_request_is_seen_despite_lost_replies() {
-    let env = TestEnv::on(|store| Intercepted::new(store, RegistryFault::LostReply.faults()));
-    let (_shutdown, working) = env.start_worker(WorkerSettings::default());
+    let env = builder().env_with(RegistryFault::LostReply.faults());
+    let (_shutdown, working) = start_worker(&env);
     sleep(Duration::from_secs(1)).await;
     // The caller's own reply is lost, too. It finds its own request when it asks again.
     env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap_err();
     let requested = env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap();
     assert_eq!(requested.drain_request.map(|request| request.reason).as_deref(), Some("a new release"));
     assert!(timeout(HEARTBEAT_EVERY.std() * 2, working).await.unwrap().unwrap());
-    assert_eq!(env.worker().await.report, WorkerReport::Stopped { drained: true });
+    assert_eq!(worker(&env).await.report, WorkerReport::Stopped { drained: true });
 }
 
 #[tokio::test(start_paused = true)]
 async fn drain_request_does_not_apply_to_the_next_process() {
-    let env = TestEnv::new();
-    let (_shutdown, first) = env.start_worker(WorkerSettings::default());
+    let env = builder().env();
+    let (_shutdown, first) = start_worker(&env);
     sleep(Duration::from_secs(1)).await;
     env.engine.operations().request_drain(&me(), &ada(), "a new release").await.unwrap();
     assert!(first.await.unwrap());
-    let before = env.worker().await;
+    let before = worker(&env).await;
 
-    let (shutdown, second) = env.start_worker(WorkerSettings::default());
+    let (shutdown, second) = start_worker(&env);
     sleep(HEARTBEAT_EVERY.std() * 3).await;
-    let now = env.worker().await;
-    assert_eq!((env.worker_status().await, &now.drain_request), (WorkerStatus::Idle, &None));
+    let now = worker(&env).await;
+    assert_eq!((worker_status(&env).await, &now.drain_request), (WorkerStatus::Idle, &None));
     assert!(now.started_at > before.started_at && now.revision > before.revision);
     shutdown.cancel();
     assert!(second.await.unwrap());
@@ -271,7 +239,7 @@ fn fleet(names: &[&str]) -> (Vec<(CancellationToken, JoinHandle<bool>)>, Arc<Ato
         counted.fetch_add(1, Ordering::Relaxed);
         Fault::None
     });
-    let env = TestEnv::on(|store| Intercepted::new(store, faults));
+    let env = builder().env_with(faults);
     let workers = names.iter().map(|name| {
         let shutdown = CancellationToken::new();
         let worker = Worker::new(
@@ -318,7 +286,7 @@ async fn worker_without_the_registry_sweeps() {
         "worker_registry.workers" => Fault::Fail(StoreError::Busy { doing: "list the workers" }),
         _ => Fault::None,
     });
-    let env = TestEnv::on(|store| Intercepted::new(store, faults));
+    let env = builder().env_with(faults);
     for name in ["a", "b"] {
         let worker = Worker::new(
             Arc::clone(&env.engine),

@@ -8,15 +8,12 @@ use async_trait::async_trait;
 use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 use countersign_worker::{Concurrency, WorkerSettings};
 use domain::{Action, Failure, Job, Millis, Outgoing, QueueName, RunKey, RunStatus, ToolName};
-use engine::{Engine, StartRun};
 use serde_json::json;
 use store::{Archive as _, Intercepted, Ledger as _, Queue as _, SqliteStore, StoreError};
-use testkit::{Fault, Faults, TestClock};
+use testkit::{Fault, Faults, TestClock, TestEnv};
 use tokio::time::{Instant, sleep};
 
 use crate::support;
-
-type TestStore = Intercepted<SqliteStore, Faults>;
 
 /// A tool that waits for a silent system.
 struct Slow(Duration);
@@ -39,31 +36,26 @@ impl Tool for Slow {
 
 const SLOW: &str = "workflow: w\nversion: 1\nsteps: [{ id: a, tool: test.slow }]\n";
 
+type QueueEnv = TestEnv<Intercepted<SqliteStore, Faults>>;
+
 /// A store whose queue selects by tenant, as SQLite does, or does not, as SQS does not.
-fn engine(selects: bool, call_duration: Duration) -> Arc<Engine<TestStore>> {
+fn queue_env(selects: bool, call_duration: Duration) -> QueueEnv {
     let builder = testkit::engine().standard_tools().tool(Slow(call_duration)).clock(TestClock::runtime());
-    let faults = Faults::at("queue.receive_except", move || {
+    builder.env_with(Faults::at("queue.receive_except", move || {
         if selects { Fault::None } else { Fault::Fail(StoreError::Busy { doing: "select by tenant" }) }
-    });
-    let store = builder.memory();
-    Arc::new(builder.on(Intercepted::new(store, faults)))
+    }))
 }
 
-async fn start(engine: &Engine<TestStore>, tenant: &str, source: &str, key: &str) -> RunKey {
-    let request = StartRun { tenant: tenant.parse().unwrap(), ..testkit::request(engine, source, key) };
-    Box::pin(engine.admission().start(request)).await.unwrap().run
-}
-
-async fn wait_until_succeeded(engine: &Engine<TestStore>, run: &RunKey) {
-    while testkit::status(engine, run).await != RunStatus::Succeeded {
+async fn wait_until_succeeded(env: &QueueEnv, run: &RunKey) {
+    while env.status(run).await != RunStatus::Succeeded {
         sleep(Duration::from_millis(100)).await;
     }
 }
 
-async fn count_ended(engine: &Engine<TestStore>, runs: &[RunKey]) -> usize {
+async fn count_ended(env: &QueueEnv, runs: &[RunKey]) -> usize {
     let mut ended = 0;
     for run in runs {
-        ended += usize::from(engine.store().load(run).await.unwrap().unwrap().status.is_terminal());
+        ended += usize::from(env.store().load(run).await.unwrap().unwrap().status.is_terminal());
     }
     ended
 }
@@ -71,21 +63,21 @@ async fn count_ended(engine: &Engine<TestStore>, runs: &[RunKey]) -> usize {
 #[tokio::test(start_paused = true)]
 async fn slow_http_takes_all_slots() {
     for selects in [true, false] {
-        let engine = engine(selects, Duration::from_mins(5));
+        let env = queue_env(selects, Duration::from_mins(5));
         let mut slow = Vec::new();
         for number in 0..20 {
-            slow.push(start(&engine, "acme", SLOW, &number.to_string()).await);
+            slow.push(env.start_for("acme", SLOW, &number.to_string()).await);
         }
         let settings = WorkerSettings { drain: Duration::ZERO, ..WorkerSettings::default() };
-        let (shutdown, working) = support::start_worker(&engine, settings);
+        let (shutdown, working) = support::start_worker(&env.engine, settings);
         sleep(Duration::from_secs(30)).await;
         let started = Instant::now();
         for number in 0..5 {
-            let run = start(&engine, "umbrella", testkit::TRANSFORM, &number.to_string()).await;
-            wait_until_succeeded(&engine, &run).await;
+            let run = env.start_for("umbrella", testkit::TRANSFORM, &number.to_string()).await;
+            wait_until_succeeded(&env, &run).await;
         }
         assert!(started.elapsed() < Duration::from_secs(15), "{:?}, selects: {selects}", started.elapsed());
-        assert_eq!(count_ended(&engine, &slow).await, 0, "the first tenant's calls still last");
+        assert_eq!(count_ended(&env, &slow).await, 0, "the first tenant's calls still last");
         shutdown.cancel();
         working.await.unwrap();
     }
@@ -94,14 +86,14 @@ async fn slow_http_takes_all_slots() {
 /// The backlog is larger than what a worker receives at once, and slots become free all the time.
 #[tokio::test(start_paused = true)]
 async fn backlog_of_one_tenant_delays_no_other() {
-    let engine = engine(true, Duration::from_secs(2));
+    let env = queue_env(true, Duration::from_secs(2));
     for number in 0..400 {
-        start(&engine, "acme", SLOW, &number.to_string()).await;
+        env.start_for("acme", SLOW, &number.to_string()).await;
     }
-    let run = start(&engine, "umbrella", testkit::TRANSFORM, "1").await;
+    let run = env.start_for("umbrella", testkit::TRANSFORM, "1").await;
     let (started, (shutdown, working)) =
-        (Instant::now(), support::start_worker(&engine, WorkerSettings::default()));
-    wait_until_succeeded(&engine, &run).await;
+        (Instant::now(), support::start_worker(&env.engine, WorkerSettings::default()));
+    wait_until_succeeded(&env, &run).await;
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     shutdown.cancel();
     working.await.unwrap();
@@ -111,39 +103,39 @@ async fn backlog_of_one_tenant_delays_no_other() {
 #[tokio::test(start_paused = true)]
 async fn resumed_runs_of_one_tenant_delay_no_other() {
     for selects in [true, false] {
-        let engine = engine(selects, Duration::from_mins(5));
+        let env = queue_env(selects, Duration::from_mins(5));
         let mut slow = Vec::new();
         for number in 0..24 {
-            slow.push(start(&engine, "acme", SLOW, &number.to_string()).await);
+            slow.push(env.start_for("acme", SLOW, &number.to_string()).await);
         }
         let mut others = Vec::new();
         for number in 0..3 {
-            others.push(start(&engine, "umbrella", SLOW, &number.to_string()).await);
+            others.push(env.start_for("umbrella", SLOW, &number.to_string()).await);
         }
-        let last = start(&engine, "umbrella", testkit::TRANSFORM, "last").await;
-        empty(&engine, QueueName::Steps).await;
+        let last = env.start_for("umbrella", testkit::TRANSFORM, "last").await;
+        empty(&env, QueueName::Steps).await;
         let settings = WorkerSettings { drain: Duration::ZERO, ..WorkerSettings::default() };
-        let (shutdown, working) = support::start_worker(&engine, settings);
-        resume(&engine, &slow).await;
+        let (shutdown, working) = support::start_worker(&env.engine, settings);
+        resume(&env, &slow).await;
         sleep(Duration::from_secs(30)).await;
         let started = Instant::now();
         // Two calls that last as long, and then a quick one.
-        resume(&engine, &others[..2]).await;
+        resume(&env, &others[..2]).await;
         sleep(Duration::from_secs(10)).await;
-        resume(&engine, std::slice::from_ref(&last)).await;
-        wait_until_succeeded(&engine, &last).await;
+        resume(&env, std::slice::from_ref(&last)).await;
+        wait_until_succeeded(&env, &last).await;
         assert!(started.elapsed() < Duration::from_secs(30), "{:?}, selects: {selects}", started.elapsed());
         for run in &others[..2] {
-            assert_eq!(testkit::status(&engine, run).await, RunStatus::Running, "selects: {selects}");
+            assert_eq!(env.status(run).await, RunStatus::Running, "selects: {selects}");
         }
-        assert_eq!(count_ended(&engine, &slow).await, 0, "the first tenant's calls still last");
+        assert_eq!(count_ended(&env, &slow).await, 0, "the first tenant's calls still last");
         shutdown.cancel();
         working.await.unwrap();
     }
 }
 
-async fn empty(engine: &Engine<TestStore>, queue: QueueName) {
-    let store = engine.store();
+async fn empty(env: &QueueEnv, queue: QueueName) {
+    let store = env.store();
     loop {
         let batch = store.receive(queue, 10, Millis::mins(1), Duration::ZERO).await.unwrap();
         if batch.is_empty() {
@@ -156,10 +148,10 @@ async fn empty(engine: &Engine<TestStore>, queue: QueueName) {
 }
 
 /// Sends the message of a person's decision.
-async fn resume(engine: &Engine<TestStore>, runs: &[RunKey]) {
+async fn resume(env: &QueueEnv, runs: &[RunKey]) {
     for run in runs {
         let (run, queue, delay) = (run.clone(), QueueName::Decisions, Millis(0));
-        engine.store().send(&Outgoing { run, queue, job: Job::Advance, delay }).await.unwrap();
+        env.store().send(&Outgoing { run, queue, job: Job::Advance, delay }).await.unwrap();
     }
 }
 
@@ -179,20 +171,19 @@ async fn slow_evidence_delays_no_step() {
             }
             _ => Fault::None,
         });
-        let store = builder.memory();
-        let engine = Arc::new(builder.on(Intercepted::new(store, faults)));
-        let (shutdown, working) = support::start_worker(&engine, WorkerSettings::default());
+        let env = builder.env_with(faults);
+        let (shutdown, working) = support::start_worker(&env.engine, WorkerSettings::default());
         let mut runs = Vec::new();
         for number in 0..60 {
-            runs.push(start(&engine, "acme", testkit::TRANSFORM, &number.to_string()).await);
+            runs.push(env.start_for("acme", testkit::TRANSFORM, &number.to_string()).await);
         }
         sleep(Duration::from_secs(10)).await;
         // The others wait as new, delayed messages: SQS limits how many invisible ones a queue has.
         assert!(sent.load(Ordering::Relaxed) >= 50, "{sent:?}, selects: {selects}");
         for number in 60..65 {
             let (started, run) =
-                (Instant::now(), start(&engine, "acme", testkit::TRANSFORM, &number.to_string()).await);
-            wait_until_succeeded(&engine, &run).await;
+                (Instant::now(), env.start_for("acme", testkit::TRANSFORM, &number.to_string()).await);
+            wait_until_succeeded(&env, &run).await;
             assert!(
                 started.elapsed() < Duration::from_secs(3),
                 "{:?}, selects: {selects}",
@@ -204,9 +195,9 @@ async fn slow_evidence_delays_no_step() {
         // Calls that hang are given up after ten minutes.
         sleep(Duration::from_mins(15)).await;
         for run in &runs {
-            assert!(engine.store().evidence(run).await.unwrap().is_some(), "{run}, selects: {selects}");
+            assert!(env.store().evidence(run).await.unwrap().is_some(), "{run}, selects: {selects}");
         }
-        assert_eq!(testkit::dead_letters(&**engine.store()).await, Vec::<Job>::new());
+        assert_eq!(env.dead_letters().await, Vec::<Job>::new());
         shutdown.cancel();
         working.await.unwrap();
     }
@@ -216,26 +207,24 @@ async fn slow_evidence_delays_no_step() {
 #[tokio::test(start_paused = true)]
 async fn slow_evidence_holds_no_concurrency_key() {
     let builder = testkit::engine().standard_tools().signed().clock(TestClock::runtime());
-    let store = builder.memory();
-    let engine =
-        Arc::new(builder.on(Intercepted::new(store, Faults::at("archive.append_log", || Fault::Hang))));
+    let env = builder.env_with(Faults::at("archive.append_log", || Fault::Hang));
     let source = "workflow: w\nversion: 1\ntrigger: { servicenow: { table: incident } }\n\
                   concurrency: { key: record, on_conflict: queue }\n\
                   steps: [{ id: a, tool: transform, with: { value: 1 } }]\n";
-    testkit::apply(&engine, source).await;
-    let (shutdown, working) = support::start_worker(&engine, WorkerSettings::default());
+    env.apply(source).await;
+    let (shutdown, working) = support::start_worker(&env.engine, WorkerSettings::default());
     for number in 0..60 {
-        start(&engine, "acme", testkit::TRANSFORM, &number.to_string()).await;
+        env.start_for("acme", testkit::TRANSFORM, &number.to_string()).await;
     }
     sleep(Duration::from_secs(10)).await;
     let mut runs = Vec::new();
     for number in 0..3 {
         let event = testkit::event(&format!("sn:{number}"), json!({}));
-        runs.push(engine.admission().accept(event).await.unwrap().run);
+        runs.push(env.engine.admission().accept(event).await.unwrap().run);
     }
     sleep(Duration::from_secs(10)).await;
     for run in &runs {
-        assert_eq!(testkit::status(&engine, run).await, RunStatus::Succeeded);
+        assert_eq!(env.status(run).await, RunStatus::Succeeded);
     }
     shutdown.cancel();
     working.await.unwrap();
@@ -244,16 +233,16 @@ async fn slow_evidence_holds_no_concurrency_key() {
 #[tokio::test(start_paused = true)]
 async fn lone_tenant_uses_every_slot() {
     for selects in [true, false] {
-        let engine = engine(selects, Duration::from_mins(1));
+        let env = queue_env(selects, Duration::from_mins(1));
         let mut runs = Vec::new();
         for number in 0..40 {
-            runs.push(start(&engine, "acme", SLOW, &number.to_string()).await);
+            runs.push(env.start_for("acme", SLOW, &number.to_string()).await);
         }
         let settings = WorkerSettings { concurrency: Concurrency::for_steps(4), ..WorkerSettings::default() };
-        let (shutdown, working) = support::start_worker(&engine, settings);
+        let (shutdown, working) = support::start_worker(&env.engine, settings);
         let started = Instant::now();
         for run in &runs {
-            wait_until_succeeded(&engine, run).await;
+            wait_until_succeeded(&env, run).await;
         }
         // Ten rounds of four runs. A message that was put back is invisible for two seconds.
         assert!(
@@ -261,7 +250,7 @@ async fn lone_tenant_uses_every_slot() {
             "{:?}, selects: {selects}",
             started.elapsed()
         );
-        assert_eq!(testkit::dead_letters(&**engine.store()).await, Vec::<Job>::new());
+        assert_eq!(env.dead_letters().await, Vec::<Job>::new());
         shutdown.cancel();
         working.await.unwrap();
     }
@@ -269,17 +258,16 @@ async fn lone_tenant_uses_every_slot() {
 
 #[tokio::test(start_paused = true)]
 async fn message_that_is_put_back_is_not_a_failure() {
-    let engine = engine(false, Duration::from_mins(9));
+    let env = queue_env(false, Duration::from_mins(9));
     for number in 0..20 {
-        start(&engine, "acme", SLOW, &number.to_string()).await;
+        env.start_for("acme", SLOW, &number.to_string()).await;
     }
-    assert!(!support::run_worker(&engine, Duration::from_mins(8)).await, "the calls still last");
-    assert_eq!(testkit::dead_letters(&**engine.store()).await, Vec::<Job>::new());
+    assert!(!support::run_worker(&env.engine, Duration::from_mins(8)).await, "the calls still last");
+    assert_eq!(env.dead_letters().await, Vec::<Job>::new());
     sleep(Duration::from_mins(1)).await;
     let mut left = 0;
     for _ in 0..2 {
-        let batch =
-            engine.store().receive(QueueName::Steps, 10, Millis::mins(9), Duration::ZERO).await.unwrap();
+        let batch = env.store().receive(QueueName::Steps, 10, Millis::mins(9), Duration::ZERO).await.unwrap();
         left += batch.len();
         assert!(batch.iter().all(|delivery| delivery.receives() <= 3), "{batch:?}");
     }
