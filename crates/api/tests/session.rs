@@ -8,31 +8,31 @@ use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
 use countersign_api::auth::session::{CookieSecurity, SessionOrigin, Sessions};
 use countersign_api::{Api, Authenticator, CursorSecret, router};
 use domain::Role;
-use engine::Engine;
-use store::{Access as _, SqliteStore};
+use store::SqliteStore;
+use testkit::TestEnv;
 use tower::ServiceExt as _;
 
-struct TestEnv {
-    engine: Arc<Engine<SqliteStore>>,
+struct SessionEnv {
+    env: TestEnv,
     sessions: Arc<Sessions>,
     cookie: String,
     key: String,
 }
 
-impl TestEnv {
+impl SessionEnv {
     /// A session of a user with every role.
     async fn new() -> Self {
-        let engine = Arc::new(testkit::engine().build());
-        let key = testkit::api_key("acme", "ada", &Role::ALL);
-        engine.store().put_key(key.clone()).await.unwrap();
+        let env = testkit::engine().env();
+        let key = env.put_key("acme", "ada", &Role::ALL).await;
+        let origin = SessionOrigin::Key(testkit::api_key("acme", "ada", &[]).id);
         let sessions = Arc::new(Sessions::new([1; 32], CookieSecurity::Https));
-        let set = sessions.start(&key.tenant, SessionOrigin::Key(key.id.clone()), engine.now(), [0; 16]);
+        let set = sessions.start(&testkit::acme(), origin, env.engine.now(), [0; 16]);
         let cookie = set.split(';').next().unwrap().to_owned();
-        Self { engine, sessions, cookie, key: testkit::key_text(&key) }
+        Self { env, sessions, cookie, key }
     }
 
     fn authenticator(&self) -> Authenticator<SqliteStore> {
-        Authenticator::new(Arc::clone(&self.engine)).with_sessions(Arc::clone(&self.sessions))
+        Authenticator::new(Arc::clone(&self.env.engine)).with_sessions(Arc::clone(&self.sessions))
     }
 
     /// The status of a request for an unknown run with these headers.
@@ -48,7 +48,7 @@ impl TestEnv {
 
 #[tokio::test]
 async fn session_may_only_read() {
-    let env = TestEnv::new().await;
+    let env = SessionEnv::new().await;
     assert_eq!(env.status(&[("cookie", &env.cookie)]).await, StatusCode::NOT_FOUND);
     let headers: HeaderMap = [(header::COOKIE, env.cookie.parse().unwrap())].into_iter().collect();
     let authenticator = env.authenticator();
@@ -63,11 +63,11 @@ async fn session_may_only_read() {
 
 #[tokio::test]
 async fn ended_session_is_rejected_and_its_key_is_not() {
-    let env = TestEnv::new().await;
+    let env = SessionEnv::new().await;
     let headers: HeaderMap = [(header::COOKIE, env.cookie.parse().unwrap())].into_iter().collect();
     let authenticator = env.authenticator();
     let (_, session) = authenticator.session_caller(&headers).await.unwrap();
-    env.sessions.end(&session, env.engine.now());
+    env.sessions.end(&session, env.env.engine.now());
     assert_eq!(env.status(&[("cookie", &env.cookie)]).await, StatusCode::UNAUTHORIZED);
     // A stream authenticates again at every heartbeat.
     assert!(authenticator.authenticate(&headers, &Uri::from_static("/api/v1/stream")).await.is_err());
@@ -78,7 +78,7 @@ async fn ended_session_is_rejected_and_its_key_is_not() {
 
 #[tokio::test]
 async fn foreign_page_cannot_use_a_session() {
-    let env = TestEnv::new().await;
+    let env = SessionEnv::new().await;
     let cookie = ("cookie", env.cookie.as_str());
     assert_eq!(env.status(&[cookie, ("origin", "https://console.example")]).await, StatusCode::NOT_FOUND);
     for foreign in [("origin", "https://evil.example"), ("sec-fetch-site", "cross-site"), ("origin", "null")]
@@ -89,7 +89,7 @@ async fn foreign_page_cannot_use_a_session() {
 
 #[tokio::test]
 async fn key_takes_precedence_over_a_session() {
-    let env = TestEnv::new().await;
+    let env = SessionEnv::new().await;
     let bearer = format!("Bearer {}", env.key);
     assert_eq!(env.status(&[("authorization", &bearer)]).await, StatusCode::NOT_FOUND);
     let wrong = [("authorization", "Bearer nonsense"), ("cookie", env.cookie.as_str())];

@@ -1,7 +1,7 @@
 //! Access to streams.
 
+use crate::env::{StreamEnv, key_of, quick, steps};
 use crate::listen::response;
-use crate::test_env::{TestEnv, key_of, quick, steps};
 
 const WEBSOCKET: [(&str, &str); 4] = [
     ("Connection", "Upgrade"),
@@ -14,7 +14,7 @@ const EVENTS: [(&str, &str); 1] = [("Accept", "text/event-stream")];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_run_looks_like_an_unknown_run() {
-    let env = TestEnv::open(quick()).await;
+    let env = StreamEnv::open(quick()).await;
     let of_tenant = env.run("umbrella", "k", &steps(1)).await.run;
     let credential = format!("Bearer {}", key_of("acme"));
     let unknown: String = of_tenant.as_str().chars().rev().collect();
@@ -32,7 +32,7 @@ async fn foreign_run_looks_like_an_unknown_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stream_needs_a_key_outside_the_url() {
-    let env = TestEnv::open(quick()).await;
+    let env = StreamEnv::open(quick()).await;
     let run = env.run("acme", "k", &steps(1)).await.run;
     for path in ["/stream".to_owned(), format!("/runs/{run}/stream")] {
         for kind in [&WEBSOCKET[..], &EVENTS[..]] {
@@ -46,7 +46,7 @@ async fn stream_needs_a_key_outside_the_url() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_page_opens_no_socket() {
-    let env = TestEnv::open(quick()).await;
+    let env = StreamEnv::open(quick()).await;
     let credential = format!("Bearer {}", key_of("acme"));
     let here = format!("http://{}", env.at);
     for (origin, status) in [
@@ -62,7 +62,7 @@ async fn foreign_page_opens_no_socket() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_stream_request_names_the_problem() {
-    let env = TestEnv::open(quick()).await;
+    let env = StreamEnv::open(quick()).await;
     let run = env.run("acme", "k", &steps(1)).await.run;
     let credential = format!("Bearer {}", key_of("acme"));
     let key = ("Authorization", credential.as_str());

@@ -5,13 +5,13 @@ use std::time::Duration;
 use countersign_api::stream::StreamSettings;
 use domain::RunStatus;
 
+use crate::env::{StreamEnv, eventually, key_of, nudged_only, quick, steps};
 use crate::listen::{Events, Received, Socket, response};
-use crate::test_env::{TestEnv, eventually, key_of, nudged_only, quick, steps};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_listener_is_closed_and_others_continue() {
     const RUNS: usize = 40;
-    let env = TestEnv::open(StreamSettings { stall_max: Duration::from_secs(1), ..quick() }).await;
+    let env = StreamEnv::open(StreamSettings { stall_max: Duration::from_secs(1), ..quick() }).await;
     let mut slow = Socket::open(&env, "/stream").await;
     let opened = slow.until("stream.opened").await;
     let from = format!("/stream?last_event_id={}", opened[0]["id"].as_str().unwrap());
@@ -53,7 +53,7 @@ async fn slow_listener_is_closed_and_others_continue() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn listener_behind_the_buffer_is_closed() {
-    let env = TestEnv::open(StreamSettings { envelopes_max: 8, ..nudged_only() }).await;
+    let env = StreamEnv::open(StreamSettings { envelopes_max: 8, ..nudged_only() }).await;
     let mut socket = Socket::open(&env, "/stream").await;
     socket.until("stream.opened").await;
     let mut events = Events::open(&env, "/stream").await;
@@ -68,7 +68,7 @@ async fn listener_behind_the_buffer_is_closed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn revoked_key_ends_its_streams() {
-    let env = TestEnv::open(StreamSettings { heartbeat_every: Duration::from_millis(50), ..quick() }).await;
+    let env = StreamEnv::open(StreamSettings { heartbeat_every: Duration::from_millis(50), ..quick() }).await;
     let mut socket = Socket::open(&env, "/stream").await;
     socket.until("stream.opened").await;
     let mut events = Events::open(&env, "/stream").await;
@@ -89,7 +89,7 @@ async fn revoked_key_ends_its_streams() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_closes_streams() {
-    let env = TestEnv::open(quick()).await;
+    let env = StreamEnv::open(quick()).await;
     let mut socket = Socket::open(&env, "/stream").await;
     socket.until("stream.opened").await;
 
@@ -104,7 +104,7 @@ async fn shutdown_closes_streams() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn listeners_of_a_tenant_are_bounded() {
-    let env = TestEnv::open(StreamSettings { listeners_max: 2, ..quick() }).await;
+    let env = StreamEnv::open(StreamSettings { listeners_max: 2, ..quick() }).await;
     let run = env.run("acme", "k", &steps(1)).await;
     env.until(&run, RunStatus::Succeeded).await;
     let of_run = format!("/runs/{}/stream", run.run);
@@ -129,7 +129,7 @@ async fn listeners_of_a_tenant_are_bounded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn listeners_of_all_tenants_are_bounded() {
     let limits = StreamSettings { listeners_max: 2, listeners_total_max: 2, ..quick() };
-    let env = TestEnv::open(limits).await;
+    let env = StreamEnv::open(limits).await;
     let one = Socket::open(&env, "/stream").await;
     let _two = Socket::open(&env, "/stream").await;
     let credential = format!("Bearer {}", key_of("umbrella"));

@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::test_env::{TIMEOUT, TestEnv, key_of};
+use crate::env::{StreamEnv, TIMEOUT, key_of};
 
 /// The smallest buffer that the kernel allows.
 const RECEIVE_BYTES: u32 = 4 * 1024;
@@ -26,7 +26,7 @@ pub(crate) enum Received {
 pub(crate) struct Socket(WebSocketStream<TcpStream>);
 
 impl Socket {
-    pub(crate) async fn open(env: &TestEnv, path: &str) -> Self {
+    pub(crate) async fn open(env: &StreamEnv, path: &str) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(RECEIVE_BYTES).unwrap();
         let stream = socket.connect(env.at).await.unwrap();
@@ -74,12 +74,12 @@ impl Socket {
 pub(crate) struct Events(Lines<BufReader<TcpStream>>);
 
 impl Events {
-    pub(crate) async fn open(env: &TestEnv, path: &str) -> Self {
+    pub(crate) async fn open(env: &StreamEnv, path: &str) -> Self {
         Self::open_with(env, path, "").await
     }
 
     /// Opens with another header, like a browser that reconnects.
-    pub(crate) async fn open_with(env: &TestEnv, path: &str, header: &str) -> Self {
+    pub(crate) async fn open_with(env: &StreamEnv, path: &str, header: &str) -> Self {
         let mut stream = TcpStream::connect(env.at).await.unwrap();
         // HTTP/1.0 has no chunked encoding.
         let request = format!(
@@ -131,7 +131,7 @@ impl Events {
 }
 
 /// The head of a response without its date, and its body.
-pub(crate) async fn response(env: &TestEnv, path: &str, headers: &[(&str, &str)]) -> (Vec<String>, String) {
+pub(crate) async fn response(env: &StreamEnv, path: &str, headers: &[(&str, &str)]) -> (Vec<String>, String) {
     let mut stream = TcpStream::connect(env.at).await.unwrap();
     let headers: Vec<String> = headers.iter().map(|(name, text)| format!("{name}: {text}\r\n")).collect();
     let request = format!("GET /api/v1{path} HTTP/1.1\r\nHost: {}\r\n{}\r\n", env.at, headers.concat());

@@ -3,7 +3,7 @@
 
 mod access;
 mod ends;
+mod env;
 mod listen;
 mod replay;
 mod tenant;
-mod test_env;

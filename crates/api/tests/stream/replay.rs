@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use countersign_api::stream::StreamSettings;
 use domain::{RunStatus, TraceContext};
-use store::{Ledger as _, trace};
+use store::trace;
 
+use crate::env::{StreamEnv, gate, nudged_only, quick, steps};
 use crate::listen::{Events, Received, Socket, ids, types};
-use crate::test_env::{TestEnv, gate, nudged_only, quick, steps};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn finished_run_resumes_from_every_id() {
     let beats = StreamSettings { heartbeat_every: Duration::from_millis(50), ..quick() };
-    let env = TestEnv::open(beats).await;
+    let env = StreamEnv::open(beats).await;
     let run = env.run("acme", "k", &steps(5)).await.run;
     let path = format!("/runs/{run}/stream");
 
@@ -31,7 +31,7 @@ async fn finished_run_resumes_from_every_id() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reconnecting_listener_misses_nothing() {
-    let env = TestEnv::open(quick()).await;
+    let env = StreamEnv::open(quick()).await;
     let work = [gate("a"), steps(3), gate("b")].concat();
     let run = env.start("acme", "k", &work).await;
     let path = format!("/runs/{}/stream", run.run);
@@ -50,7 +50,7 @@ async fn reconnecting_listener_misses_nothing() {
     assert_eq!(received, Socket::open(&env, &path).await.until("session.completed").await);
     let entries: Vec<u64> =
         received.iter().map(|envelope| envelope["payload"]["event"]["n"].as_u64().unwrap()).collect();
-    let counted = env.engine.store().load(&run).await.unwrap().unwrap().events;
+    let counted = env.record(&run).await.events;
     let mut once = entries.clone();
     once.dedup();
     assert_eq!(once, (0..u64::from(counted)).collect::<Vec<_>>());
@@ -60,7 +60,7 @@ async fn reconnecting_listener_misses_nothing() {
 async fn long_chain_is_sent_completely() {
     // More events than are read at once, and more than a hub buffers.
     const RESUMES: usize = 150;
-    let env = TestEnv::open(quick()).await;
+    let env = StreamEnv::open(quick()).await;
     let run = env.start("acme", "k", &gate("a")).await;
     env.until(&run, RunStatus::WaitingApproval).await;
     let path = format!("/runs/{}/stream", run.run);
@@ -82,7 +82,7 @@ async fn long_chain_is_sent_completely() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sse_and_websocket_send_the_same_envelopes() {
-    let env = TestEnv::open(quick()).await;
+    let env = StreamEnv::open(quick()).await;
     let run = env.start("acme", "k", &[steps(2), gate("a"), gate("b")].concat()).await;
     let path = format!("/runs/{}/stream", run.run);
     let mut socket = Socket::open(&env, &path).await;
@@ -103,7 +103,7 @@ async fn sse_and_websocket_send_the_same_envelopes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn last_event_id_header_takes_precedence() {
-    let env = TestEnv::open(quick()).await;
+    let env = StreamEnv::open(quick()).await;
     let run = env.run("acme", "k", &steps(4)).await.run;
     let path = format!("/runs/{run}/stream?last_event_id=0");
     let mut back = Events::open_with(&env, &path, "Last-Event-ID: 3\r\n").await;
@@ -112,7 +112,7 @@ async fn last_event_id_header_takes_precedence() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn envelope_names_event_step_and_worker() {
-    let env = TestEnv::open(quick()).await;
+    let env = StreamEnv::open(quick()).await;
     let run = env.run("acme", "k", &steps(1)).await;
 
     let all = Socket::open(&env, &format!("/runs/{}/stream", run.run)).await.until("session.completed").await;
@@ -136,7 +136,7 @@ async fn envelope_names_event_step_and_worker() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn envelope_has_the_trace_context_of_the_caller() {
-    let env = TestEnv::open(quick()).await;
+    let env = StreamEnv::open(quick()).await;
     let sent: TraceContext = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
     let run = trace::with_context(sent, env.run("acme", "k", &steps(1))).await;
 
@@ -147,7 +147,7 @@ async fn envelope_has_the_trace_context_of_the_caller() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn listeners_of_a_run_share_one_poll() {
-    let env = TestEnv::open(nudged_only()).await;
+    let env = StreamEnv::open(nudged_only()).await;
     let run = env.start("acme", "k", &gate("a")).await;
     env.until(&run, RunStatus::WaitingApproval).await;
     let path = format!("/runs/{}/stream", run.run);

@@ -9,8 +9,8 @@ use serde_json::Value;
 use store::{Ledger as _, RunQuery};
 use tokio::time::timeout;
 
+use crate::env::{StreamEnv, eventually, eventually_some, gate, nudged_only, quick, steps};
 use crate::listen::{Events, Received, Socket, ids, types};
-use crate::test_env::{TestEnv, eventually, eventually_some, gate, nudged_only, quick, steps};
 
 /// An approval must be visible within this time.
 const SOON: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ fn types_by_run(envelopes: &[Value]) -> BTreeMap<&str, Vec<&str>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn approval_is_visible_within_two_seconds() {
-    let env = TestEnv::open(StreamSettings::default()).await;
+    let env = StreamEnv::open(StreamSettings::default()).await;
     let mut of_tenant = Socket::open(&env, "/stream").await;
     of_tenant.until("stream.opened").await;
     let mut events = Events::open(&env, "/stream").await;
@@ -71,7 +71,7 @@ async fn approval_is_visible_within_two_seconds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_between_two_polls_are_not_missed() {
-    let env = TestEnv::open(nudged_only()).await;
+    let env = StreamEnv::open(nudged_only()).await;
     // Runs from before are not sent.
     for n in 0..30 {
         env.run("acme", &format!("before:{n}"), &steps(1)).await;
@@ -105,7 +105,7 @@ async fn runs_between_two_polls_are_not_missed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn old_run_is_streamed_from_its_new_events() {
-    let env = TestEnv::open(nudged_only()).await;
+    let env = StreamEnv::open(nudged_only()).await;
     let old = env.start("acme", "old", &gate("a")).await;
     env.until(&old, RunStatus::WaitingApproval).await;
     // The run is far behind the newest.
@@ -133,7 +133,7 @@ async fn old_run_is_streamed_from_its_new_events() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tenant_stream_resumes_from_every_id() {
-    let env = TestEnv::open(quick()).await;
+    let env = StreamEnv::open(quick()).await;
     let mut listener = Socket::open(&env, "/stream").await;
     let opened = listener.until("stream.opened").await;
     for n in 0..4 {
@@ -158,7 +158,7 @@ async fn tenant_stream_resumes_from_every_id() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_id_gets_a_resync() {
-    let env = TestEnv::open(StreamSettings { envelopes_max: 8, ..quick() }).await;
+    let env = StreamEnv::open(StreamSettings { envelopes_max: 8, ..quick() }).await;
     let mut listener = Socket::open(&env, "/stream").await;
     let first = ids(&listener.until("stream.opened").await)[0].to_owned();
     for n in 0..4 {
@@ -189,7 +189,7 @@ fn entries_of(envelopes: &[Value], run: &RunKey) -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn resync_and_list_leave_no_gap() {
-    let env = TestEnv::open(StreamSettings { envelopes_max: 8, ..nudged_only() }).await;
+    let env = StreamEnv::open(StreamSettings { envelopes_max: 8, ..nudged_only() }).await;
     let mut slow = Socket::open(&env, "/stream").await;
     let mut seen = ids(&slow.until("stream.opened").await)[0].to_owned();
     // More happens between two polls than fits into the buffer: one run that continues later, and one that has finished.
@@ -211,7 +211,7 @@ async fn resync_and_list_leave_no_gap() {
     assert_eq!(back.envelope().await["event"], "stream.resync");
     assert_eq!(types(&by_header.until("stream.resync").await), ["stream.resync"]);
     // The client lists the runs.
-    let page = env.engine.store().runs(&waits.tenant, RunQuery::newest(10)).await.unwrap();
+    let page = env.store().runs(&waits.tenant, RunQuery::newest(10)).await.unwrap();
     let listed: BTreeMap<&str, u64> =
         page.runs.iter().map(|run| (run.key.run.as_str(), u64::from(run.events))).collect();
     assert!(listed.contains_key(over.run.as_str()));
@@ -219,7 +219,7 @@ async fn resync_and_list_leave_no_gap() {
     env.approve(&waits).await;
     env.until(&waits, RunStatus::Succeeded).await;
     env.streams.nudge();
-    let events = u64::from(env.engine.store().load(&waits).await.unwrap().unwrap().events);
+    let events = u64::from(env.record(&waits).await.events);
     let unlisted: Vec<u64> = (listed[waits.run.as_str()]..events).collect();
     assert!(!unlisted.is_empty());
     for received in [until_ended(&mut back, 1).await, by_header.until("session.completed").await] {
@@ -231,7 +231,7 @@ async fn resync_and_list_leave_no_gap() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_id_resumes_or_gets_a_resync() {
     const REMEMBERED: usize = 8;
-    let env = TestEnv::open(StreamSettings { envelopes_max: REMEMBERED, ..quick() }).await;
+    let env = StreamEnv::open(StreamSettings { envelopes_max: REMEMBERED, ..quick() }).await;
     let mut listener = Socket::open(&env, "/stream").await;
     let mut received = listener.until("stream.opened").await;
     for n in 0..4 {
@@ -257,7 +257,7 @@ async fn every_id_resumes_or_gets_a_resync() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn closed_hub_gets_a_resync() {
-    let env = TestEnv::open(StreamSettings { linger: Duration::ZERO, ..nudged_only() }).await;
+    let env = StreamEnv::open(StreamSettings { linger: Duration::ZERO, ..nudged_only() }).await;
     let mut listener = Socket::open(&env, "/stream").await;
     let seen = ids(&listener.until("stream.opened").await)[0].to_owned();
     let missed = env.run("acme", "missed", &steps(1)).await;
@@ -289,7 +289,7 @@ async fn closed_hub_gets_a_resync() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tenant_stream_has_only_own_runs() {
-    let env = TestEnv::open(quick()).await;
+    let env = StreamEnv::open(quick()).await;
     let mut listener = Socket::open(&env, "/stream").await;
     listener.until("stream.opened").await;
 

@@ -1,14 +1,16 @@
 //! A server, an engine and a worker on an in-memory store, with two tenants.
 
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_api::stream::{StreamSettings, Streams};
 use countersign_api::{Api, Authenticator, CursorSecret, router};
-use domain::{ApiKey, Role, RunKey, RunStatus, Timestamp};
-use engine::{Engine, StartRun};
+use domain::{ApiKey, Role, RunKey, RunStatus};
+use engine::Engine;
 use store::{Access as _, SqliteStore};
+use testkit::TestEnv;
 pub(crate) use testkit::{eventually, eventually_some};
 use tokio::net::TcpSocket;
 use worker::{CancellationToken, Worker, WorkerSettings};
@@ -19,8 +21,8 @@ const SEND_BYTES: u32 = 4 * 1024;
 /// A test that waits longer has failed.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(crate) struct TestEnv {
-    pub(crate) engine: Arc<Engine<SqliteStore>>,
+pub(crate) struct StreamEnv {
+    env: TestEnv,
     pub(crate) streams: Streams,
     pub(crate) at: SocketAddr,
     _shutdown: CancellationToken,
@@ -36,45 +38,41 @@ pub(crate) fn nudged_only() -> StreamSettings {
     StreamSettings { poll_every: Duration::from_hours(1), ..StreamSettings::default() }
 }
 
-impl TestEnv {
+impl Deref for StreamEnv {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
+}
+
+impl StreamEnv {
     pub(crate) async fn open(settings: StreamSettings) -> Self {
-        let engine = Arc::new(testkit::engine().standard_tools().build());
+        let env = testkit::engine().standard_tools().env();
         let shutdown = CancellationToken::new();
         let worker = Worker::new(
-            Arc::clone(&engine),
+            Arc::clone(&env.engine),
             WorkerSettings::default(),
             "w".parse().unwrap(),
             shutdown.clone(),
         );
         tokio::spawn(worker.run());
         let streams = Streams::new(settings);
-        let at = serve(Arc::clone(&engine), streams.clone());
-        let env = Self { engine, streams, at, _shutdown: shutdown };
+        let at = serve(Arc::clone(&env.engine), streams.clone());
         for tenant in ["acme", "umbrella"] {
-            env.put_key(tenant, 0, None).await;
+            env.put_key(tenant, "vera", &[Role::Viewer]).await;
         }
-        env
-    }
-
-    async fn put_key(&self, tenant: &str, revision: u32, revoked_at: Option<Timestamp>) {
-        let key = ApiKey { revision, revoked_at, ..testkit::api_key(tenant, "vera", &[Role::Viewer]) };
-        assert_eq!(self.engine.store().put_key(key).await.unwrap(), store::Write::Committed);
+        Self { env, streams, at, _shutdown: shutdown }
     }
 
     pub(crate) async fn revoke_key(&self, tenant: &str) {
-        self.put_key(tenant, 1, Some(self.engine.now())).await;
+        let key = testkit::api_key(tenant, "vera", &[Role::Viewer]);
+        let revoked = ApiKey { revision: 1, revoked_at: Some(self.engine.now()), ..key };
+        assert_eq!(self.store().put_key(revoked).await.unwrap(), store::Write::Committed);
     }
 
     pub(crate) async fn start(&self, tenant: &str, key: &str, steps: &str) -> RunKey {
-        let source = format!(
-            "workflow: w
-version: 1
-steps:
-{steps}"
-        );
-        let tenant = tenant.parse().unwrap();
-        let request = StartRun { tenant, ..testkit::request(&self.engine, &source, key) };
-        self.engine.admission().start(request).await.unwrap().run
+        self.start_for(tenant, &format!("workflow: w\nversion: 1\nsteps:\n{steps}"), key).await
     }
 
     /// Starts a run and waits until it has succeeded.
@@ -85,11 +83,11 @@ steps:
     }
 
     pub(crate) async fn until(&self, run: &RunKey, status: RunStatus) {
-        eventually(async || testkit::status(&self.engine, run).await == status).await;
+        eventually(async || self.status(run).await == status).await;
     }
 
     pub(crate) async fn approve(&self, run: &RunKey) {
-        testkit::approve(&self.engine, run, "grace").await.unwrap();
+        self.env.approve(run, "grace").await.unwrap();
     }
 }
 
