@@ -5,7 +5,7 @@ use domain::{ApprovalStatus, Cause, Initiator, Role, RunKey, RunStatus};
 use serde_json::json;
 use store::Ledger as _;
 
-use crate::env::{CHANGE, Page, TestEnv};
+use crate::env::{CHANGE, ConsoleEnv, Page};
 
 /// One run at a time for each concurrency key.
 const ONE_AT_A_TIME: &str = "\
@@ -16,11 +16,11 @@ steps:
   - { id: ask, tool: approval.gate, with: { message: \"Go on?\" } }
 ";
 
-async fn run_status(env: &TestEnv, run: &RunKey) -> RunStatus {
-    env.engine.store().load(run).await.unwrap().unwrap().status
+async fn run_status(env: &ConsoleEnv, run: &RunKey) -> RunStatus {
+    env.store().load(run).await.unwrap().unwrap().status
 }
 
-async fn decide(env: &TestEnv, run: &RunKey, who: &str, fields: &[(&str, &str)]) -> Page {
+async fn decide(env: &ConsoleEnv, run: &RunKey, who: &str, fields: &[(&str, &str)]) -> Page {
     let approval = env.approval(run).await;
     let path = format!("/approvals/{}", approval.id);
     let token = env.get("/runs", who).await.token();
@@ -41,7 +41,7 @@ fn hidden<'a>(page: &'a Page, name: &str) -> &'a str {
 
 #[tokio::test]
 async fn start_form_sent_twice_starts_one_run() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     env.run("acme", "new").await;
     let otto = env.log_in("acme", "otto", &[Role::Operator]).await;
     let page = env.get("/workflows/change-it", &otto).await;
@@ -60,7 +60,7 @@ async fn start_form_sent_twice_starts_one_run() {
     assert_eq!(first.status, StatusCode::SEE_OTHER, "{}", first.body);
     let run = first.location().strip_prefix("/runs/").unwrap();
     let run = RunKey { tenant: "acme".parse().unwrap(), run: run.parse().unwrap() };
-    let started = env.engine.store().load(&run).await.unwrap().unwrap();
+    let started = env.store().load(&run).await.unwrap().unwrap();
     assert_eq!((started.trigger.kind.as_str(), &started.trigger.record), ("console", &record.parse().ok()));
     assert_eq!(started.trigger.requester, "otto".parse().ok(), "the user becomes the requester");
 
@@ -74,7 +74,7 @@ async fn start_form_sent_twice_starts_one_run() {
 
 #[tokio::test]
 async fn queued_start_names_the_run_it_waits_for() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let ticket = json!({ "ticket": "INC-7" });
     let first = env.run_of(ONE_AT_A_TIME, "acme", ticket.clone()).await;
     let otto = env.log_in("acme", "otto", &[Role::Operator]).await;
@@ -90,7 +90,7 @@ async fn queued_start_names_the_run_it_waits_for() {
     let (_, rest) = waits.body.split_once("Run <code>").unwrap();
     let run = rest.split_once('<').unwrap().0.parse().unwrap();
     let run = RunKey { tenant: first.tenant.clone(), run };
-    assert!(run != first && env.engine.store().load(&run).await.unwrap().is_none());
+    assert!(run != first && env.store().load(&run).await.unwrap().is_none());
 
     let by = Initiator::new(Cause::User, "otto");
     env.engine.tenant_handle(&first.tenant, &by).cancel(&first.run, "enough").await.unwrap();
@@ -103,7 +103,7 @@ async fn queued_start_names_the_run_it_waits_for() {
 
 #[tokio::test]
 async fn joined_start_redirects_to_the_other_run() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let joins = ONE_AT_A_TIME.replace("one-at-a-time", "joins").replace("queue", "join");
     let ticket = json!({ "ticket": "INC-7" });
     let first = env.run_of(&joins, "acme", ticket.clone()).await;
@@ -117,7 +117,7 @@ async fn joined_start_redirects_to_the_other_run() {
 
 #[tokio::test]
 async fn invalid_start_form_is_shown_with_the_error() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     env.run("acme", "new").await;
     let otto = env.log_in("acme", "otto", &[Role::Operator]).await;
     let token = env.get("/runs", &otto).await.token();
@@ -146,7 +146,7 @@ async fn invalid_start_form_is_shown_with_the_error() {
 
 #[tokio::test]
 async fn approver_sees_the_exact_action_and_its_hash() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let run = env.run("acme", "new").await;
     let grace = env.log_in("acme", "grace", &[Role::Approver]).await;
     let approval = env.approval(&run).await;
@@ -170,7 +170,7 @@ async fn approver_sees_the_exact_action_and_its_hash() {
 
 #[tokio::test]
 async fn rejection_needs_a_reason_and_ends_the_run() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let run = env.run("acme", "new").await;
     let grace = env.log_in("acme", "grace", &[Role::Approver]).await;
     let refused = decide(&env, &run, &grace, &[("answer", "reject"), ("reason", "  ")]).await;
@@ -185,7 +185,7 @@ async fn rejection_needs_a_reason_and_ends_the_run() {
 
 #[tokio::test]
 async fn requester_cannot_approve_in_the_console() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let run = env.run("acme", "new").await;
     let ada = env.log_in("acme", "ada", &[Role::Approver]).await;
     let page = env.get(&format!("/approvals/{}", env.approval(&run).await.id), &ada).await.body;
@@ -201,7 +201,7 @@ async fn requester_cannot_approve_in_the_console() {
 
 #[tokio::test]
 async fn approval_of_another_subject_is_refused() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let run = env.run("acme", "new").await;
     let grace = env.log_in("acme", "grace", &[Role::Approver]).await;
     let other = "0".repeat(64);
@@ -212,7 +212,7 @@ async fn approval_of_another_subject_is_refused() {
 
 #[tokio::test]
 async fn each_role_sees_only_its_buttons() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let run = env.run("acme", "new").await;
     let (one, approval) =
         (format!("/runs/{}", run.run), format!("/approvals/{}", env.approval(&run).await.id));
@@ -238,7 +238,7 @@ async fn each_role_sees_only_its_buttons() {
 
 #[tokio::test]
 async fn operator_can_pause_resume_and_cancel_a_run() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let run = env.run("acme", "new").await;
     let otto = env.log_in("acme", "otto", &[Role::Operator]).await;
     let page = format!("/runs/{}", run.run);
@@ -262,13 +262,13 @@ async fn operator_can_pause_resume_and_cancel_a_run() {
     );
 }
 
-async fn is_stopped(env: &TestEnv) -> bool {
+async fn is_stopped(env: &ConsoleEnv) -> bool {
     env.engine.operations().dispatch(&"acme".parse().unwrap()).await.unwrap().is_stopped()
 }
 
 #[tokio::test]
 async fn admin_can_stop_and_start_dispatch() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let adam = env.log_in("acme", "adam", &[Role::Admin]).await;
     let page = env.get("/health", &adam).await;
     let token = page.token();
@@ -300,7 +300,7 @@ async fn admin_can_stop_and_start_dispatch() {
 
 #[tokio::test]
 async fn start_dispatch_notifies_many_runs_in_several_forms() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     for n in 0..230 {
         env.started(None, CHANGE, "acme", json!({ "to": n.to_string() })).await;
     }
@@ -327,7 +327,7 @@ async fn start_dispatch_notifies_many_runs_in_several_forms() {
 
 #[tokio::test]
 async fn only_an_admin_with_a_token_can_switch_dispatch() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let adam = env.log_in("acme", "adam", &[Role::Admin]).await;
     for (person, role) in [("vera", Role::Viewer), ("otto", Role::Operator), ("anne", Role::Approver)] {
         let who = env.log_in("acme", person, &[role]).await;

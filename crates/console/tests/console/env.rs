@@ -1,5 +1,6 @@
 //! A console with test tools, runs and API keys.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -15,13 +16,12 @@ use connectors::{
 };
 use countersign_console::{Console, Parts, router};
 use domain::{
-    Action, ApiKey, Approval, Digest, EffectClass, Failure, Reversibility, Role, RunKey, TenantId, Timestamp,
-    ToolName,
+    Action, ApiKey, Digest, EffectClass, Failure, Reversibility, Role, RunKey, TenantId, Timestamp, ToolName,
 };
-use engine::{ConnectionParts, Engine, StartRun, TenantHandle};
+use engine::{ConnectionParts, StartRun};
 use serde_json::{Value, json};
-use store::{Access as _, PageQuery, SqliteStore};
-use testkit::{ExternalRecord, SetRecord};
+use store::{Access as _, PageQuery};
+use testkit::{ExternalRecord, SetRecord, TestEnv};
 use tower::ServiceExt as _;
 
 /// Changes an external record, which needs approval in production.
@@ -75,9 +75,17 @@ impl Tool for FailsFirst {
     }
 }
 
-pub(crate) struct TestEnv {
-    pub(crate) engine: Arc<Engine<SqliteStore>>,
+pub(crate) struct ConsoleEnv {
+    env: TestEnv,
     pub(crate) router: Router,
+}
+
+impl Deref for ConsoleEnv {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
 }
 
 pub(crate) struct Page {
@@ -104,45 +112,34 @@ impl Page {
     }
 }
 
-impl TestEnv {
+impl ConsoleEnv {
     pub(crate) fn new() -> Self {
         let record =
             Arc::new(ExternalRecord { says: Mutex::new("old".to_owned()), ..ExternalRecord::default() });
         let tools = connectors::standard_tools(HostAllowList::default());
         let tools = tools.with(SetRecord(record)).with(FailsFirst::default());
         let engine = testkit::engine().tools(tools).connections(granting("acme", "vault://kv/acme/"));
-        let engine = Arc::new(engine.signed().build());
+        let env = engine.signed().env();
         let public = testkit::signing_key().public();
         let sessions = Arc::new(Sessions::new([1; 32], CookieSecurity::Https));
         let cursors = CursorSecret::new([2; 32]);
-        let parts = Parts { engine: Arc::clone(&engine), sessions, cursors, keys: Some(public.into()) };
+        let parts = Parts { engine: Arc::clone(&env.engine), sessions, cursors, keys: Some(public.into()) };
         let console = Console::new(parts);
-        Self { router: router(Arc::new(console)), engine }
-    }
-
-    pub(crate) fn handle(&self, tenant: &str) -> TenantHandle<SqliteStore> {
-        self.engine.tenant_handle(&tenant.parse().unwrap(), &testkit::ada())
-    }
-
-    /// A new API key of `person`.
-    pub(crate) async fn key(&self, tenant: &str, person: &str, roles: &[Role]) -> String {
-        let key = testkit::api_key(tenant, person, roles);
-        self.engine.store().put_key(key.clone()).await.unwrap();
-        testkit::key_text(&key)
+        Self { router: router(Arc::new(console)), env }
     }
 
     pub(crate) async fn revoke(&self, tenant: &str) {
         let tenant: TenantId = tenant.parse().unwrap();
-        for key in self.engine.store().keys(&tenant, PageQuery::first(100)).await.unwrap().keys {
+        for key in self.store().keys(&tenant, PageQuery::first(100)).await.unwrap().keys {
             let revision = key.revision + 1;
             let key = ApiKey { revoked_at: Some(Timestamp(1)), revision, ..key };
-            self.engine.store().put_key(key).await.unwrap();
+            self.store().put_key(key).await.unwrap();
         }
     }
 
     /// The session cookie of a user with these roles.
     pub(crate) async fn log_in(&self, tenant: &str, person: &str, roles: &[Role]) -> String {
-        let key = self.key(tenant, person, roles).await;
+        let key = self.put_key(tenant, person, roles).await;
         let page = self.send("/login", "", &[("key", &key), ("next", "/runs")]).await;
         assert_eq!(page.status, StatusCode::SEE_OTHER, "{}", page.body);
         page.cookie()
@@ -179,25 +176,17 @@ impl TestEnv {
         input: Value,
     ) -> RunKey {
         let plan = testkit::plan(&self.engine, source);
-        let tenant: TenantId = tenant.parse().unwrap();
-        self.engine.tenant_handle(&tenant, &testkit::ada()).apply(&plan).await.unwrap();
+        self.handle_of(tenant, "ada").apply(&plan).await.unwrap();
         let key = format!("{}:{input}", plan.workflow);
         let key = Digest::of_bytes(key.as_bytes()).short();
         let record = record.map(|record| record.parse().unwrap());
-        let request = StartRun { tenant, record, input, ..testkit::request(&self.engine, source, &key) };
-        self.engine.admission().start(request).await.unwrap().run
-    }
-
-    pub(crate) async fn advance(&self, run: &RunKey) {
-        testkit::advance(&self.engine, run).await;
-    }
-
-    pub(crate) async fn approval(&self, run: &RunKey) -> Approval {
-        testkit::approvals(&self.engine, run).await.pop().unwrap()
+        let tenant = tenant.parse().unwrap();
+        self.start_as(StartRun { tenant, record, input, ..self.request(source, &key) }).await
     }
 
     pub(crate) async fn get(&self, path: &str, cookie: &str) -> Page {
-        self.request(Request::get(path).header(header::COOKIE, cookie).body(Body::empty()).unwrap()).await
+        self.send_request(Request::get(path).header(header::COOKIE, cookie).body(Body::empty()).unwrap())
+            .await
     }
 
     /// Sends a form from a page of this server.
@@ -207,10 +196,10 @@ impl TestEnv {
             .header(header::HOST, "console.example")
             .header(header::ORIGIN, "https://console.example")
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
-        self.request(request.body(Body::from(form(fields))).unwrap()).await
+        self.send_request(request.body(Body::from(form(fields))).unwrap()).await
     }
 
-    pub(crate) async fn request(&self, request: Request<Body>) -> Page {
+    pub(crate) async fn send_request(&self, request: Request<Body>) -> Page {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let body = String::from_utf8(to_bytes(body, usize::MAX).await.unwrap().to_vec()).unwrap();

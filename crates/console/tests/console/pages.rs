@@ -6,16 +6,14 @@ use engine::{ConnectionUpdate, DispatchScope};
 use serde_json::json;
 use store::WorkerRegistry as _;
 
-use crate::env::{CHANGE, ONCE, TestEnv};
+use crate::env::{CHANGE, ConsoleEnv, ONCE};
 
 const PLAIN: &str = "workflow: plain\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: \"Go on?\" } }\n";
 
 /// Approves everything until the run ends and its evidence is built.
-async fn finish(env: &TestEnv, run: &RunKey) {
+async fn finish(env: &ConsoleEnv, run: &RunKey) {
     for _ in 0..2 {
-        let approval = env.approval(run).await;
-        let reply = testkit::vote(&approval, "grace");
-        Box::pin(env.engine.governance().record_vote(&run.tenant, reply)).await.unwrap();
+        env.approve(run, "grace").await.unwrap();
         env.advance(run).await;
     }
     env.engine.operations().build_evidence(run).await.unwrap();
@@ -23,7 +21,7 @@ async fn finish(env: &TestEnv, run: &RunKey) {
 
 #[tokio::test]
 async fn waiting_run_shows_reason_timeline_and_verdicts() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let run = env.run("acme", "new").await;
     let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
     let body = env.get(&format!("/runs/{}", run.run), &vera).await.body;
@@ -44,7 +42,7 @@ async fn waiting_run_shows_reason_timeline_and_verdicts() {
 
 #[tokio::test]
 async fn finished_run_shows_its_effects() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let run = env.run("acme", "new").await;
     finish(&env, &run).await;
     let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
@@ -59,7 +57,7 @@ async fn finished_run_shows_its_effects() {
 
 #[tokio::test]
 async fn evidence_is_verified_on_the_page() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let run = env.run("acme", "new").await;
     let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
     let page = format!("/evidence/{}", run.run);
@@ -84,7 +82,7 @@ async fn evidence_is_verified_on_the_page() {
 
 #[tokio::test]
 async fn runs_are_filtered_by_status_and_workflow_in_pages() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     for n in 0..3 {
         env.run_of(PLAIN, "acme", json!({ "n": n })).await;
     }
@@ -123,7 +121,7 @@ fn next_page(body: &str) -> String {
 
 #[tokio::test]
 async fn page_links_are_bound_to_their_list() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     for n in 0..52 {
         env.run_of(PLAIN, "acme", json!({ "n": n })).await;
     }
@@ -155,7 +153,7 @@ async fn page_links_are_bound_to_their_list() {
 
 #[tokio::test]
 async fn run_shows_its_own_attempt_of_a_shared_effect() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let failed = env.run_of(ONCE, "acme", json!({ "n": 1 })).await;
     let succeeded = env.run_of(ONCE, "acme", json!({ "n": 2 })).await;
     let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
@@ -168,7 +166,7 @@ async fn run_shows_its_own_attempt_of_a_shared_effect() {
 
 #[tokio::test]
 async fn runs_are_filtered_by_record_and_time() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let about = env.run_about(Some("github:acme/shop#7"), PLAIN, "acme", json!({ "n": 1 })).await;
     env.run_of(PLAIN, "acme", json!({ "n": 2 })).await;
     let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
@@ -202,7 +200,7 @@ async fn runs_are_filtered_by_record_and_time() {
 
 #[tokio::test]
 async fn dry_run_names_the_rule_its_file_and_line() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     env.run("acme", "new").await;
     let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
     let token = env.get("/workflows/change-it", &vera).await.token();
@@ -215,7 +213,7 @@ async fn dry_run_names_the_rule_its_file_and_line() {
 
 #[tokio::test]
 async fn dry_run_of_one_step_shows_only_that_step() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     env.run("acme", "new").await;
     let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
     let token = env.get("/workflows/change-it", &vera).await.token();
@@ -241,7 +239,7 @@ async fn dry_run_of_one_step_shows_only_that_step() {
 
 #[tokio::test]
 async fn every_version_has_a_page_and_a_dry_run() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     env.run("acme", "new").await;
     let newer = CHANGE.replace("version: 3", "version: 4").replace("Was it right?", "Is it right?");
     env.run_of(&newer, "acme", json!({ "to": "newer" })).await;
@@ -264,7 +262,7 @@ async fn every_version_has_a_page_and_a_dry_run() {
 
 #[tokio::test]
 async fn canceled_run_shows_who_canceled_it_and_why() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let run = env.run("acme", "new").await;
     let by = domain::Initiator::new(domain::Cause::User, "otto");
     env.engine.tenant_handle(&run.tenant, &by).cancel(&run.run, "the <wrong> record").await.unwrap();
@@ -275,7 +273,7 @@ async fn canceled_run_shows_who_canceled_it_and_why() {
 
 #[tokio::test]
 async fn health_shows_queues_and_oldest_approval() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     env.run("acme", "new").await;
     let otto = env.log_in("acme", "otto", &[Role::Operator]).await;
     let body = env.get("/health", &otto).await.body;
@@ -286,7 +284,7 @@ async fn health_shows_queues_and_oldest_approval() {
 
 #[tokio::test]
 async fn health_shows_the_expected_workers() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let otto = env.log_in("acme", "otto", &[Role::Operator]).await;
     let none = env.get("/health", &otto).await.body;
     assert!(none.contains("No workers registered."), "{none}");
@@ -294,7 +292,7 @@ async fn health_shows_the_expected_workers() {
     let now = env.engine.now();
     let put_worker = async |name: &str, report, seen_at| {
         let worker = WorkerRecord::new(name.parse().unwrap(), report, seen_at);
-        env.engine.store().put_worker(worker).await.unwrap();
+        env.store().put_worker(worker).await.unwrap();
     };
     put_worker("busy", WorkerReport::Working { in_flight: 41 }, now).await;
     put_worker("sick", WorkerReport::Unhealthy { in_flight: 0, reason: "a <b>store</b>".to_owned() }, now)
@@ -323,7 +321,7 @@ async fn health_shows_the_expected_workers() {
 
 #[tokio::test]
 async fn health_shows_who_stopped_dispatch_and_why() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let otto = env.log_in("acme", "otto", &[Role::Operator]).await;
     let on = env.get("/health", &otto).await.body;
     assert!(on.contains("Steps start for tenant acme.") && !on.contains("/health/stop"), "{on}");
@@ -352,7 +350,7 @@ async fn connection_is_tested_and_removed() {
     }))
     .unwrap();
     let update = ConnectionUpdate { name: "deploy".parse().unwrap(), connection, seen: None };
-    env.handle("acme").set_connection(update).await.unwrap();
+    env.handle("ada").set_connection(update).await.unwrap();
     let olga = env.log_in("acme", "olga", &[Role::Operator]).await;
     let list = env.get("/connections", &olga).await.body;
     for expected in ["https://deploy.invalid", "staging", "every workspace", "/connections/deploy"] {
@@ -389,7 +387,7 @@ async fn reference_to_a_secret_is_shown_to_admins_only() {
     }))
     .unwrap();
     let update = ConnectionUpdate { name: "deploy".parse().unwrap(), connection, seen: None };
-    env.handle("acme").set_connection(update).await.unwrap();
+    env.handle("ada").set_connection(update).await.unwrap();
     let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
     let body = env.get("/connections/deploy", &vera).await.body;
     assert!(body.contains("bearer") && !body.contains("vault://"), "{body}");

@@ -6,13 +6,13 @@ use domain::{Role, RunStatus};
 use serde_json::json;
 use store::Ledger as _;
 
-use crate::env::{CHANGE, PAGES, TestEnv, form};
+use crate::env::{CHANGE, ConsoleEnv, PAGES, form};
 
 const ADMIN: [Role; 1] = [Role::Admin];
 
 #[tokio::test]
 async fn every_response_has_the_security_headers() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let run = env.run("acme", "new").await;
     let ada = env.log_in("acme", "ada", &ADMIN).await;
     let one = format!("/runs/{}", run.run);
@@ -44,7 +44,7 @@ async fn every_response_has_the_security_headers() {
 
 #[tokio::test]
 async fn pages_have_no_inline_code_and_no_other_hosts() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let run = env.run("acme", "new").await;
     let approval = env.approval(&run).await;
     let ada = env.log_in("acme", "ada", &ADMIN).await;
@@ -65,7 +65,7 @@ async fn pages_have_no_inline_code_and_no_other_hosts() {
 
 #[tokio::test]
 async fn other_tenants_object_looks_like_an_unknown_one() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let theirs = env.run("umbrella", "new").await;
     let approval = env.approval(&theirs).await;
     env.run("acme", "mine").await;
@@ -112,13 +112,13 @@ async fn other_tenants_object_looks_like_an_unknown_one() {
     let others = env.send(&format!("/approvals/{approval}"), &ada, &fields).await;
     let unknown = env.send("/approvals/unknown", &ada, &fields).await;
     assert_eq!((others.status, others.body), (StatusCode::NOT_FOUND, unknown.body));
-    let record = env.engine.store().load(&theirs).await.unwrap().unwrap();
+    let record = env.store().load(&theirs).await.unwrap().unwrap();
     assert_eq!((record.status, record.cancel), (RunStatus::WaitingApproval, None));
 }
 
 #[tokio::test]
 async fn form_without_token_or_from_another_site_is_refused() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let run = env.run("acme", "new").await;
     let ada = env.log_in("acme", "ada", &ADMIN).await;
     let grace = env.log_in("acme", "grace", &ADMIN).await;
@@ -136,17 +136,18 @@ async fn form_without_token_or_from_another_site_is_refused() {
             .header(header::HOST, "console.example")
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .header(name, value);
-        let page =
-            env.request(request.body(Body::from(form(&[("token", &own), ("reason", "no")]))).unwrap()).await;
+        let page = env
+            .send_request(request.body(Body::from(form(&[("token", &own), ("reason", "no")]))).unwrap())
+            .await;
         assert_eq!(page.status, StatusCode::FORBIDDEN, "{name}: {value}");
     }
-    let record = env.engine.store().load(&run).await.unwrap().unwrap();
+    let record = env.store().load(&run).await.unwrap().unwrap();
     assert_eq!((record.status, record.cancel), (RunStatus::WaitingApproval, None));
 }
 
 #[tokio::test]
 async fn hostile_text_is_escaped_and_visible() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let hostile =
         "<script>alert(1)</script><img src=x onerror=alert(1)>\" onfocus=alert(1) \u{202e}txt.exe\u{200b}";
     let run = env.run("acme", hostile).await;
@@ -173,13 +174,13 @@ async fn hostile_text_is_escaped_and_visible() {
 
 #[tokio::test]
 async fn cached_static_file_is_not_sent_again() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     for file in ["console.css", "live.js", "htmx.min.js", "mark.svg"] {
         let path = format!("/static/{file}");
         let page = env.get(&path, "").await;
         let tag = page.headers[header::ETAG].clone();
         let again = Request::get(&path).header(header::IF_NONE_MATCH, tag).body(Body::empty()).unwrap();
-        let again = env.request(again).await;
+        let again = env.send_request(again).await;
         assert_eq!((again.status, again.body.as_str()), (StatusCode::NOT_MODIFIED, ""), "{file}");
     }
 }

@@ -4,17 +4,17 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
 use domain::Role;
 
-use crate::env::{PAGES, TestEnv, form};
+use crate::env::{ConsoleEnv, PAGES, form};
 
 #[tokio::test]
 async fn login_redirects_back_to_the_requested_page() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     for path in PAGES {
         let page = env.get(path, "").await;
         assert_eq!(page.status, StatusCode::SEE_OTHER, "{path}");
         assert!(page.location().starts_with("/login?next=/"), "{}", page.location());
     }
-    let key = env.key("acme", "ada", &[Role::Viewer]).await;
+    let key = env.put_key("acme", "ada", &[Role::Viewer]).await;
     let page = env.send("/login", "", &[("key", &key), ("next", "/approvals")]).await;
     assert_eq!((page.status, page.location()), (StatusCode::SEE_OTHER, "/approvals"));
     assert_eq!(env.get("/approvals", &page.cookie()).await.status, StatusCode::OK);
@@ -22,7 +22,7 @@ async fn login_redirects_back_to_the_requested_page() {
 
 #[tokio::test]
 async fn form_with_an_expired_session_changes_nothing() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     for (action, form_page) in [
         ("/runs/run-1/cancel", "/runs/run-1"),
         ("/workflows/w/start", "/workflows/w"),
@@ -38,8 +38,8 @@ async fn form_with_an_expired_session_changes_nothing() {
 
 #[tokio::test]
 async fn invalid_keys_get_the_same_response() {
-    let env = TestEnv::new();
-    let key = env.key("acme", "ada", &[Role::Viewer]).await;
+    let env = ConsoleEnv::new();
+    let key = env.put_key("acme", "ada", &[Role::Viewer]).await;
     let wrong = key.replace('0', "1");
     let keys = ["", "nonsense", &wrong, &key.replace("acme", "umbrella")].map(str::to_owned);
     let mut bodies = Vec::new();
@@ -55,8 +55,8 @@ async fn invalid_keys_get_the_same_response() {
 
 #[tokio::test]
 async fn login_does_not_redirect_to_another_server() {
-    let env = TestEnv::new();
-    let key = env.key("acme", "ada", &[Role::Viewer]).await;
+    let env = ConsoleEnv::new();
+    let key = env.put_key("acme", "ada", &[Role::Viewer]).await;
     for next in ["https://evil.example/", "//evil.example/", "/\\evil.example"] {
         let page = env.send("/login", "", &[("key", &key), ("next", next)]).await;
         assert_eq!(page.location(), "/", "{next}");
@@ -65,7 +65,7 @@ async fn login_does_not_redirect_to_another_server() {
 
 #[tokio::test]
 async fn revoked_key_ends_its_sessions_at_once() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let ada = env.log_in("acme", "ada", &[Role::Admin]).await;
     assert_eq!(env.get("/runs", &ada).await.status, StatusCode::OK);
     env.revoke("acme").await;
@@ -74,9 +74,9 @@ async fn revoked_key_ends_its_sessions_at_once() {
 
 #[tokio::test]
 async fn live_update_without_a_session_redirects_to_login() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let request = Request::get("/runs").header("hx-request", "true").body(Body::empty()).unwrap();
-    let page = env.request(request).await;
+    let page = env.send_request(request).await;
     assert_eq!(
         (page.status, &page.headers["hx-redirect"]),
         (StatusCode::UNAUTHORIZED, &"/login".parse().unwrap())
@@ -85,18 +85,18 @@ async fn live_update_without_a_session_redirects_to_login() {
 
 #[tokio::test]
 async fn cross_site_link_is_repeated_from_this_server() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let navigation = Request::get("/approvals")
         .header("sec-fetch-site", "cross-site")
         .header("sec-fetch-mode", "navigate");
-    let page = env.request(navigation.body(Body::empty()).unwrap()).await;
+    let page = env.send_request(navigation.body(Body::empty()).unwrap()).await;
     assert_eq!(page.status, StatusCode::OK);
     assert!(page.body.contains("0;url=/approvals"), "{}", page.body);
 }
 
 #[tokio::test]
 async fn logout_removes_the_cookie() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let ada = env.log_in("acme", "ada", &[Role::Viewer]).await;
     let token = env.get("/runs", &ada).await.token();
     let page = env.send("/logout", &ada, &[("token", &token)]).await;
@@ -106,7 +106,7 @@ async fn logout_removes_the_cookie() {
 
 #[tokio::test]
 async fn logout_invalidates_copies_of_the_cookie() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let ada = env.log_in("acme", "ada", &[Role::Admin]).await;
     let elsewhere = env.log_in("acme", "ada", &[Role::Admin]).await;
     let token = env.get("/runs", &ada).await.token();
@@ -124,13 +124,13 @@ async fn logout_invalidates_copies_of_the_cookie() {
 
 #[tokio::test]
 async fn cross_site_login_is_refused() {
-    let env = TestEnv::new();
-    let key = env.key("acme", "ada", &[Role::Viewer]).await;
+    let env = ConsoleEnv::new();
+    let key = env.put_key("acme", "ada", &[Role::Viewer]).await;
     let request = Request::post("/login")
         .header(header::HOST, "console.example")
         .header(header::ORIGIN, "https://evil.example")
         .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
-    let page = env.request(request.body(Body::from(form(&[("key", &key)]))).unwrap()).await;
+    let page = env.send_request(request.body(Body::from(form(&[("key", &key)]))).unwrap()).await;
     assert_eq!(page.status, StatusCode::FORBIDDEN);
     assert!(!page.headers.contains_key(header::SET_COOKIE));
 }

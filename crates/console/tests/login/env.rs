@@ -7,24 +7,23 @@ use api::auth::session::{CookieSecurity, Sessions};
 use api::auth::{OidcSettings, TokenAlgorithm};
 use api::{Api, Authenticator, CursorSecret};
 use countersign_console::{Console, Parts, router};
-use testkit::TestClock;
+use testkit::{TestClock, TestEnv};
 use tokio::net::TcpListener;
 
 use crate::issuer::{CLIENT, Issuer, SECRET};
 
-pub(crate) struct TestEnv {
+pub(crate) struct LoginEnv {
     pub(crate) url: String,
     pub(crate) issuer: Arc<Issuer>,
     pub(crate) clock: TestClock,
 }
 
-impl TestEnv {
+impl LoginEnv {
     pub(crate) async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let issuer = Issuer::start("127.0.0.1", format!("{url}{CALLBACK}")).await;
-        let clock = TestClock::system();
-        let engine = Arc::new(testkit::engine().clock(clock.clone()).build());
+        let TestEnv { engine, clock } = testkit::engine().env();
         let sessions = Arc::new(Sessions::new([1; 32], CookieSecurity::Loopback));
         let gate = Authenticator::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
         let cursors = CursorSecret::new([2; 32]);

@@ -5,14 +5,14 @@ use domain::Millis;
 use serde_json::json;
 
 use crate::browser::Browser;
-use crate::env::TestEnv;
+use crate::env::LoginEnv;
 use crate::issuer::{Behavior, Kind};
 
 const SESSION: &str = "countersign";
 
 #[tokio::test]
 async fn oidc_login_returns_to_the_requested_page() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     for kind in [Kind::Rs256, Kind::Es256] {
         env.issuer.behave(Behavior { kind, ..Behavior::default() });
         let browser = Browser::new();
@@ -36,7 +36,7 @@ async fn oidc_login_returns_to_the_requested_page() {
 
 #[tokio::test]
 async fn session_cookie_is_strict_and_login_cookie_removed() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     let browser = Browser::new();
     let started = browser.get(env.at("/login/oidc")).await;
     assert_eq!(started.status, StatusCode::SEE_OTHER);
@@ -64,7 +64,7 @@ async fn session_cookie_is_strict_and_login_cookie_removed() {
 
 #[tokio::test]
 async fn session_ends_when_its_token_expires() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     let browser = Browser::new();
     browser.go(env.at("/login/oidc")).await;
     assert_eq!(browser.get(env.at("/runs")).await.status, StatusCode::OK);
@@ -76,7 +76,7 @@ async fn session_ends_when_its_token_expires() {
 
 #[tokio::test]
 async fn session_can_only_read_on_the_api() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     env.issuer.behave(Behavior { instead: json!({ "roles": "admin" }), ..Behavior::default() });
     let browser = Browser::new();
     browser.go(env.at("/login/oidc")).await;
@@ -92,7 +92,7 @@ async fn session_can_only_read_on_the_api() {
 
 #[tokio::test]
 async fn logout_requires_a_new_login() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     let browser = Browser::new();
     let page = browser.go(env.at("/login/oidc?next=/runs")).await;
     let forged = browser.post(&env.at("/logout"), "token=0").await;
@@ -105,7 +105,7 @@ async fn logout_requires_a_new_login() {
 
 #[tokio::test]
 async fn login_does_not_redirect_to_another_server() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     let long = format!("/{}", "a".repeat(5_000));
     for next in
         ["https://evil.example/", "//evil.example/", "/\\evil.example", "/%09/evil.example", "", &long]

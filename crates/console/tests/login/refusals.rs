@@ -5,13 +5,13 @@ use domain::Millis;
 use serde_json::{Value, json};
 
 use crate::browser::{Browser, Page};
-use crate::env::TestEnv;
+use crate::env::LoginEnv;
 use crate::issuer::{Behavior, Kind};
 
 const LOGIN: &str = "countersign-login";
 
 /// The callback address to which the provider redirects `browser`.
-async fn callback(env: &TestEnv, browser: &Browser) -> String {
+async fn callback(env: &LoginEnv, browser: &Browser) -> String {
     browser.go_until(env.at("/login/oidc?next=/runs"), "/login/oidc/callback").await
 }
 
@@ -30,7 +30,7 @@ const INVALID_TOKEN: &str = "The token of Example &amp; Co was rejected.";
 
 #[tokio::test]
 async fn login_of_another_browser_cannot_be_finished() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     let (mallory, grace) = (Browser::new(), Browser::new());
     let theirs = callback(&env, &mallory).await;
     let page = grace.get(&theirs).await;
@@ -44,7 +44,7 @@ async fn login_of_another_browser_cannot_be_finished() {
 
 #[tokio::test]
 async fn invalid_state_is_refused() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     for state in ["state=", "state=made-up", "other=1"] {
         let browser = Browser::new();
         let good = callback(&env, &browser).await;
@@ -57,7 +57,7 @@ async fn invalid_state_is_refused() {
 
 #[tokio::test]
 async fn forged_login_cookie_is_refused() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     let browser = Browser::new();
     let good = callback(&env, &browser).await;
     let cookie = browser.cookie(LOGIN).unwrap();
@@ -78,7 +78,7 @@ async fn forged_login_cookie_is_refused() {
 
 #[tokio::test]
 async fn login_can_be_finished_once() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     let browser = Browser::new();
     let good = callback(&env, &browser).await;
     let cookie = browser.cookie(LOGIN).unwrap();
@@ -94,7 +94,7 @@ async fn login_can_be_finished_once() {
 
 #[tokio::test]
 async fn reused_code_shows_the_providers_error() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     let (first, second) = (Browser::new(), Browser::new());
     let (used, fresh) = (callback(&env, &first).await, callback(&env, &second).await);
     let code = |url: &str| url.split_once("code=").unwrap().1.to_owned();
@@ -122,7 +122,7 @@ async fn reused_code_shows_the_providers_error() {
 
 #[tokio::test]
 async fn expired_login_is_refused() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     let browser = Browser::new();
     let good = callback(&env, &browser).await;
     env.clock.advance(Millis::mins(10));
@@ -132,7 +132,7 @@ async fn expired_login_is_refused() {
 
 #[tokio::test]
 async fn response_of_another_issuer_is_refused() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     let browser = Browser::new();
     let good = callback(&env, &browser).await;
     let (start, rest) = good.split_once("iss=").unwrap();
@@ -143,7 +143,7 @@ async fn response_of_another_issuer_is_refused() {
 }
 
 /// Asserts that a token with the claims `instead`, signed in this way, is refused.
-async fn assert_token_refused(env: &TestEnv, kind: Kind, instead: Value) {
+async fn assert_token_refused(env: &LoginEnv, kind: Kind, instead: Value) {
     env.issuer.behave(Behavior { kind, instead: instead.clone(), error: None });
     let browser = Browser::new();
     let good = callback(env, &browser).await;
@@ -154,7 +154,7 @@ async fn assert_token_refused(env: &TestEnv, kind: Kind, instead: Value) {
 
 #[tokio::test]
 async fn token_with_another_nonce_is_refused() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     for nonce in [json!("another"), json!(""), json!(null), json!(["a"])] {
         assert_token_refused(&env, Kind::Rs256, json!({ "nonce": nonce })).await;
     }
@@ -162,7 +162,7 @@ async fn token_with_another_nonce_is_refused() {
 
 #[tokio::test]
 async fn token_with_wrong_claims_is_refused() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     for instead in [
         json!({ "aud": "others" }),
         json!({ "aud": [] }),
@@ -179,7 +179,7 @@ async fn token_with_wrong_claims_is_refused() {
 
 #[tokio::test]
 async fn expired_token_is_refused() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     for exp in [json!(1_000_000_000), json!(null), json!("never")] {
         assert_token_refused(&env, Kind::Rs256, json!({ "exp": exp })).await;
     }
@@ -187,7 +187,7 @@ async fn expired_token_is_refused() {
 
 #[tokio::test]
 async fn token_without_a_valid_signature_is_refused() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     for kind in [Kind::Unsigned, Kind::Hs256, Kind::Other] {
         assert_token_refused(&env, kind, json!({})).await;
     }
@@ -195,7 +195,7 @@ async fn token_without_a_valid_signature_is_refused() {
 
 #[tokio::test]
 async fn user_without_a_role_is_refused() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     for roles in [json!([]), json!("root"), json!(null), json!({ "acme": "admin" })] {
         env.issuer.behave(Behavior {
             instead: json!({ "roles": roles, "org": "umbrella" }),
@@ -210,7 +210,7 @@ async fn user_without_a_role_is_refused() {
 
 #[tokio::test]
 async fn provider_error_is_shown_as_escaped_text() {
-    let env = TestEnv::new().await;
+    let env = LoginEnv::new().await;
     let description = "<script>alert(1)</script>\u{202e}".to_owned() + &"x".repeat(1_000);
     env.issuer
         .behave(Behavior { error: Some(("access_denied".to_owned(), description)), ..Behavior::default() });
