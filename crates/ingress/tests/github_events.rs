@@ -8,31 +8,28 @@ use bytes::Bytes;
 use countersign_ingress::webhook::{AuthScheme, WebhookAuth, deliver};
 use domain::inbox::DUPLICATE_WITHIN;
 use domain::{Millis, Source, Timestamp};
-use engine::Engine;
 use http::Request;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use signing::{Secrets, sign_body};
-use store::{Clock as _, SqliteStore};
-use testkit::TestClock;
+use store::Clock as _;
+use testkit::{TestClock, TestEnv};
 use tokio::runtime::Builder;
 
 const SECRET: &str = "the secret of acme's GitHub";
 
-struct TestEnv {
-    clock: TestClock,
-    engine: Engine<SqliteStore>,
+struct GitHubEnv {
+    env: TestEnv,
     auth: WebhookAuth,
 }
 
-impl TestEnv {
+impl GitHubEnv {
     fn new() -> Self {
-        let clock = TestClock::at(Timestamp(1_800_000_000_000));
-        let engine = testkit::engine().clock(clock.clone()).build();
+        let env = testkit::engine().clock(TestClock::at(Timestamp(1_800_000_000_000))).env();
         let scheme = AuthScheme::GitHub(Secrets::new(SECRET.into()).unwrap());
         let auth = WebhookAuth::default().with("acme".parse().unwrap(), Source::GitHub, scheme).unwrap();
-        Self { clock, engine, auth }
+        Self { env, auth }
     }
 
     /// Delivers an event; whether it is new.
@@ -43,7 +40,7 @@ impl TestEnv {
             .header("x-github-event", event)
             .header("x-github-delivery", delivery)
             .header("x-hub-signature-256", sign_body(&SECRET.into(), body.as_bytes()));
-        let response = deliver(&self.engine, &self.auth, &request.body(Bytes::from(body)).unwrap()).await;
+        let response = deliver(&self.env.engine, &self.auth, &request.body(Bytes::from(body)).unwrap()).await;
         assert_eq!(response.status(), 202, "{}", response.body());
         response.body().contains("accepted")
     }
@@ -101,13 +98,13 @@ proptest! {
     #[test]
     fn each_event_is_accepted_once(sequence in vec(any_sent(), 1..20)) {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let env = TestEnv::new();
+        let env = GitHubEnv::new();
         let mut deliveries: Vec<(String, &'static str, Value)> = Vec::new();
         let mut known: BTreeSet<String> = BTreeSet::new();
         let mut pulls: BTreeMap<String, Timestamp> = BTreeMap::new();
         for (sent, pause) in sequence {
-            env.clock.advance(Millis(pause));
-            let now = env.clock.now();
+            env.env.clock.advance(Millis(pause));
+            let now = env.env.clock.now();
             let (delivery, event, body) = match sent {
                 Sent::Event((event, mut body), hook) => {
                     body["installation"] = json!({ "id": hook });
@@ -140,7 +137,7 @@ proptest! {
 
 #[tokio::test]
 async fn merge_after_a_reopening_is_its_own_event() {
-    let env = TestEnv::new();
+    let env = GitHubEnv::new();
     let events = [
         pull_request("edited", "Fix", "main", false),
         pull_request("edited", "Repair", "main", false),
@@ -156,12 +153,12 @@ async fn merge_after_a_reopening_is_its_own_event() {
 
 #[tokio::test]
 async fn event_without_a_time_can_happen_again() {
-    let env = TestEnv::new();
+    let env = GitHubEnv::new();
     let added = json!({ "action": "added", "member": { "id": 1 }, "team": { "id": 2 } });
     assert!(env.is_new("d-1", "membership", &added).await);
     assert!(!env.is_new("d-1", "membership", &added).await);
     assert!(env.is_new("d-2", "membership", &added).await);
-    env.clock.advance(Millis::hours(24 * 30));
+    env.env.clock.advance(Millis::hours(24 * 30));
     assert!(env.is_new("d-3", "membership", &added).await);
     assert!(!env.is_new("d-2", "membership", &added).await, "the id of a delivery is remembered");
 }

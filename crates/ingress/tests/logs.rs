@@ -5,13 +5,12 @@ use bytes::Bytes;
 use countersign_ingress::webhook::{AuthScheme, BODY_BYTES_MAX, WebhookAuth, deliver};
 use domain::record::ORPHANED_AFTER;
 use domain::{Cause, Initiator, Millis, RunStatus, Source, Timestamp};
-use engine::{AdvanceLimits, Engine};
 use http::Request;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use signing::{Secrets, sign, sign_body};
-use store::{Clock as _, Ledger as _, SqliteStore};
-use testkit::{CapturedLog, TestClock};
+use store::Clock as _;
+use testkit::{CapturedLog, TestClock, TestEnv};
 use tracing::Level;
 
 const SECRET: &str = "the secret of acme's own scripts";
@@ -43,8 +42,7 @@ async fn every_refused_delivery_is_logged_and_counted() {
     let (log, _guard) = CapturedLog::capture(Level::INFO);
     let recorder = PrometheusBuilder::new().build_recorder();
     let _counting = metrics::set_default_local_recorder(&recorder);
-    let clock = TestClock::at(Timestamp(0));
-    let (engine, auth) = (engine(&clock), auth());
+    let (env, auth) = (env_at(Timestamp(0)), auth());
     let deep = "[".repeat(100) + &"]".repeat(100);
     // The engine wraps the body, so this one is too deep only for it.
     let too_deep_wrapped = "[".repeat(65) + &"]".repeat(65);
@@ -59,14 +57,14 @@ async fn every_refused_delivery_is_logged_and_counted() {
         (&large, 413, "too_large"),
     ];
     for (body, status, _) in cases {
-        assert_eq!(deliver(&engine, &auth, &signed(&clock, body)).await.status(), status);
+        assert_eq!(deliver(&env.engine, &auth, &signed(&env.clock, body)).await.status(), status);
     }
-    let mut plain = signed(&clock, b"{}");
+    let mut plain = signed(&env.clock, b"{}");
     plain.headers_mut().insert("content-type", "text/plain".parse().unwrap());
-    assert_eq!(deliver(&engine, &auth, &plain).await.status(), 415);
-    let mut forged = signed(&clock, b"{}");
+    assert_eq!(deliver(&env.engine, &auth, &plain).await.status(), 415);
+    let mut forged = signed(&env.clock, b"{}");
     forged.headers_mut().insert("x-countersign-signature", "v0=secret".parse().unwrap());
-    assert_eq!(deliver(&engine, &auth, &forged).await.status(), 401);
+    assert_eq!(deliver(&env.engine, &auth, &forged).await.status(), 401);
 
     let reasons: Vec<String> = lines(&log, "webhook refused")
         .into_iter()
@@ -97,7 +95,7 @@ async fn body_of_another_github_event_is_logged_and_counted() {
     let (log, _guard) = CapturedLog::capture(Level::INFO);
     let recorder = PrometheusBuilder::new().build_recorder();
     let _counting = metrics::set_default_local_recorder(&recorder);
-    let engine = engine(&TestClock::at(Timestamp(0)));
+    let env = env_at(Timestamp(0));
     let scheme = AuthScheme::GitHub(Secrets::new(SECRET.into()).unwrap());
     let auth = WebhookAuth::default().with("acme".parse().unwrap(), Source::GitHub, scheme).unwrap();
     let body = br#"{"ref":"refs/heads/secret","commits":[]}"#;
@@ -109,7 +107,7 @@ async fn body_of_another_github_event_is_logged_and_counted() {
         .body(Bytes::from_static(body))
         .unwrap();
 
-    assert_eq!(deliver(&engine, &auth, &push_as_deployment).await.status(), 400);
+    assert_eq!(deliver(&env.engine, &auth, &push_as_deployment).await.status(), 400);
 
     let refused = lines(&log, "webhook refused");
     assert_eq!(refused.len(), 1, "{}", log.text());
@@ -122,28 +120,26 @@ async fn body_of_another_github_event_is_logged_and_counted() {
     assert!(!log.text().contains("refs/heads"), "{}", log.text());
 }
 
-fn engine(clock: &TestClock) -> Engine<SqliteStore> {
-    testkit::engine().clock(clock.clone()).me("ingress").build()
+fn env_at(now: Timestamp) -> TestEnv {
+    testkit::engine().clock(TestClock::at(now)).me("ingress").env()
 }
 
 #[tokio::test]
 async fn only_an_abandoned_run_is_logged_as_orphaned() {
     let (log, _guard) = CapturedLog::capture(Level::DEBUG);
-    let clock = TestClock::at(Timestamp(0));
-    let engine = engine(&clock);
-    let run = testkit::start(&engine, testkit::ASK, "k").await;
+    let env = env_at(Timestamp(0));
+    let run = env.start(testkit::ASK, "k").await;
 
-    clock.advance(ORPHANED_AFTER);
+    env.clock.advance(ORPHANED_AFTER);
     assert_eq!(
-        engine.operations().sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap().woken,
+        env.engine.operations().sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap().woken,
         1,
         "no worker started it"
     );
-    Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
-    assert_eq!(engine.store().load(&run).await.unwrap().unwrap().status, RunStatus::WaitingApproval);
-    clock.advance(Millis::hours(24 * 30));
+    assert_eq!(env.advance(&run).await, RunStatus::WaitingApproval);
+    env.clock.advance(Millis::hours(24 * 30));
     assert_eq!(
-        engine.operations().sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap().woken,
+        env.engine.operations().sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap().woken,
         1,
         "the approval is overdue"
     );
@@ -165,14 +161,12 @@ async fn only_an_abandoned_run_is_logged_as_orphaned() {
 #[tokio::test]
 async fn refused_delivery_logs_its_code_and_no_content() {
     let (log, _guard) = CapturedLog::capture(Level::DEBUG);
-    let clock = TestClock::at(Timestamp(0));
-    clock.advance(Millis::hours(1));
-    let engine = engine(&clock);
+    let env = env_at(Timestamp(0) + Millis::hours(1));
     let auth = auth();
     let mut statuses = Vec::new();
     for password in ["hunter2", "swordfish"] {
         let body = json!({ "id": "order-4711", "password": password }).to_string().into_bytes();
-        statuses.push(deliver(&engine, &auth, &signed(&clock, &body)).await.status().as_u16());
+        statuses.push(deliver(&env.engine, &auth, &signed(&env.clock, &body)).await.status().as_u16());
     }
     assert_eq!(statuses, [202, 409]);
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::TcpListener;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use connectors::{HostAllowList, ToolRegistry};
 use countersign_ingress::slack::{SlackInstallation, command, interaction};
 use domain::tenant::Person;
 use domain::{Cause, InboxEntry, InboxStatus, Initiator, QueueName, Role, RunKey, RunStatus, Tenant};
-use engine::{AdvanceLimits, Engine, StartRun};
+use engine::{Engine, StartRun};
 use fakes::slack::{ButtonPress, Callback, FakeSlack, ShortcutUse, Submission, View};
 use http::{Request, Response};
 use secrecy::SecretString;
@@ -23,15 +24,15 @@ use signing::sign;
 use store::{
     Governance as _, Inbox as _, Intercepted, Ledger as _, Queue as _, SqliteStore, Store, StoreError,
 };
-use testkit::{ASK, Fault, Faults, HttpStub, StubReply};
+use testkit::{ASK, Fault, Faults, HttpStub, StubReply, TestEnv};
 use tokio::time::{self, Instant};
 
 const SECRET: &str = "fake-signing-secret";
 
 /// A run with a pending approval, a fake Slack that shows it, and the installation that receives its requests.
-struct TestEnv {
+struct SlackEnv {
+    env: TestEnv,
     slack: FakeSlack,
-    engine: Engine<SqliteStore>,
     installation: SlackInstallation,
     run: RunKey,
 }
@@ -55,7 +56,15 @@ fn directory() -> Tenant {
     tenant
 }
 
-impl TestEnv {
+impl Deref for SlackEnv {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
+}
+
+impl SlackEnv {
     async fn new() -> Self {
         Self::with_workflow(ASK).await
     }
@@ -68,21 +77,20 @@ impl TestEnv {
     async fn with_tools(tools: ToolRegistry, workflow: &str) -> Self {
         let slack = FakeSlack::start().await.unwrap();
         let notifier = Some(Arc::new(SlackNotifier(client(&slack.url()))) as _);
-        let engine = testkit::engine().tools(tools).notifier(notifier).build();
-        engine.store().put_tenant(directory()).await.unwrap();
+        let env = testkit::engine().tools(tools).notifier(notifier).env();
+        env.store().put_tenant(directory()).await.unwrap();
         let by = Initiator::new(Cause::User, "anna");
-        let request = StartRun { by, ..testkit::request(&engine, workflow, "k") };
-        let run = engine.admission().start(request).await.unwrap().run;
-        Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default())).await.unwrap();
+        let run = env.start_as(StartRun { by, ..env.request(workflow, "k") }).await;
+        env.advance(&run).await;
         let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
         let installation = SlackInstallation::new("acme".parse().unwrap(), secrets, client(&slack.url()));
-        let env = Self { slack, engine, installation, run };
+        let env = Self { env, slack, installation, run };
         env.post_card().await;
         env
     }
 
     async fn post_card(&self) {
-        let approval = self.engine.store().approvals(&self.run).await.unwrap().pop().unwrap();
+        let approval = self.approval(&self.run).await;
         self.engine.governance().notify_approval(&self.run, &approval.id, approval.revision).await.unwrap();
     }
 
@@ -106,9 +114,8 @@ impl TestEnv {
 
     /// Resumes the run as `person`, and posts the card of the approval that it then waits for.
     async fn resume(&self, person: &str) {
-        let by = Initiator::new(Cause::User, person);
-        self.engine.tenant_handle(&self.run.tenant, &by).resume(&self.run.run, "again").await.unwrap();
-        assert_eq!(testkit::advance(&self.engine, &self.run).await, RunStatus::WaitingApproval);
+        self.handle(person).resume(&self.run.run, "again").await.unwrap();
+        assert_eq!(self.advance(&self.run).await, RunStatus::WaitingApproval);
         self.post_card().await;
     }
 
@@ -140,8 +147,7 @@ impl TestEnv {
     async fn apply_workflows(&self) {
         let theirs = ASK.replace("workflow: w", "workflow: theirs");
         for (tenant, source) in [("acme", ASK), ("umbrella", theirs.as_str())] {
-            let plan = testkit::plan(&self.engine, source);
-            self.engine.tenant_handle(&tenant.parse().unwrap(), &testkit::ada()).apply(&plan).await.unwrap();
+            self.handle_of(tenant, "ada").apply(&testkit::plan(&self.engine, source)).await.unwrap();
         }
     }
 
@@ -174,7 +180,7 @@ impl TestEnv {
     }
 
     async fn is_accepted(&self, view: &View) -> bool {
-        self.engine.store().entry(&self.run_of(view)).await.unwrap().is_some()
+        self.store().entry(&self.run_of(view)).await.unwrap().is_some()
     }
 
     /// The direct messages of the app to `user`.
@@ -184,7 +190,7 @@ impl TestEnv {
     }
 
     async fn status(&self) -> RunStatus {
-        testkit::status(&self.engine, &self.run).await
+        self.env.status(&self.run).await
     }
 }
 
@@ -241,7 +247,7 @@ async fn type_command<S: Store>(
 
 #[tokio::test]
 async fn approval_click_ends_the_wait_and_updates_the_card() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     let response = env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
     assert_eq!((response.status().as_u16(), env.status().await), (200, RunStatus::Succeeded));
     env.post_card().await;
@@ -251,7 +257,7 @@ async fn approval_click_ends_the_wait_and_updates_the_card() {
 
 #[tokio::test]
 async fn requester_cannot_approve_in_slack() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     let response = env.deliver(&env.press(card::APPROVE, "U0ANNA")).await;
     assert_eq!((response.status().as_u16(), env.status().await), (200, RunStatus::WaitingApproval));
     let text = serde_json::to_string(&env.slack.answers()).unwrap();
@@ -260,14 +266,14 @@ async fn requester_cannot_approve_in_slack() {
 
 #[tokio::test]
 async fn unknown_slack_user_cannot_decide() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     let response = env.deliver(&env.press(card::APPROVE, "U0CARA")).await;
     assert_eq!((response.status().as_u16(), env.status().await), (200, RunStatus::WaitingApproval));
 }
 
 #[tokio::test]
 async fn incomplete_card_is_not_approved_in_slack() {
-    let env = TestEnv::with_workflow(&ASK.replace("Go on?", &"&".repeat(1_000))).await;
+    let env = SlackEnv::with_workflow(&ASK.replace("Go on?", &"&".repeat(1_000))).await;
     let console = "https://countersign.acme.example/".parse().unwrap();
     let slack = client(&env.slack.url()).with_console(console);
     let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
@@ -280,7 +286,7 @@ async fn incomplete_card_is_not_approved_in_slack() {
     let click = Callback::signed(&payload, SECRET, env.engine.now().0 / 1_000);
     assert_empty(&deliver(&env.engine, &installation, &click).await);
     assert_eq!(env.status().await, RunStatus::WaitingApproval);
-    let approval = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
+    let approval = env.approval(&env.run).await;
     assert_eq!(approval.votes, []);
     let reply = serde_json::to_string(&env.slack.answers()).unwrap();
     assert!(reply.contains("question") && reply.contains(approval.id.as_str()), "{reply}");
@@ -290,7 +296,7 @@ async fn incomplete_card_is_not_approved_in_slack() {
 /// The requester asks again for an action or a question that an approver has rejected.
 #[tokio::test]
 async fn rejection_hidden_on_second_request() {
-    let env = TestEnv::with_workflow(&ASK.replace("'Go on?'", "'Go on?', on_reject: pause")).await;
+    let env = SlackEnv::with_workflow(&ASK.replace("'Go on?'", "'Go on?', on_reject: pause")).await;
     env.reject("the account is wrong").await;
     assert_eq!(env.status().await, RunStatus::Paused);
 
@@ -304,16 +310,15 @@ async fn rejection_hidden_on_second_request() {
 /// A payment whose reply is lost may have been made. Anna requested the run; Anna or Ben asks for another attempt.
 #[tokio::test]
 async fn retry_of_unknown_hides_first_attempt() {
-    let allow = || HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] };
     for (resumer, refused) in [("anna", &["U0ANNA"][..]), ("ben", &["U0ANNA", "U0BEN"])] {
         let bank = HttpStub::answering(StubReply::none());
-        let tools = connectors::standard_tools(allow());
+        let tools = connectors::standard_tools(HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] });
         let pay = format!("tool: http.request, with: {{ method: POST, url: '{}' }}", bank.url("/payments"));
         let workflow =
             format!("workflow: w\nversion: 1\nenvironment: prod\nsteps:\n  - {{ id: pay, {pay} }}\n");
-        let env = TestEnv::with_tools(tools, &workflow).await;
+        let env = SlackEnv::with_tools(tools, &workflow).await;
         env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
-        assert_eq!(testkit::advance(&env.engine, &env.run).await, RunStatus::Paused);
+        assert_eq!(env.advance(&env.run).await, RunStatus::Paused);
         assert_eq!(bank.requests().len(), 1);
 
         env.resume(resumer).await;
@@ -323,9 +328,9 @@ async fn retry_of_unknown_hides_first_attempt() {
         for user in refused {
             env.deliver(&env.press_on(1, card::APPROVE, user)).await;
         }
-        assert_eq!(testkit::advance(&env.engine, &env.run).await, RunStatus::WaitingApproval);
+        assert_eq!(env.advance(&env.run).await, RunStatus::WaitingApproval);
         assert_eq!(bank.requests().len(), 1, "asked again by {resumer}");
-        let approval = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
+        let approval = env.approval(&env.run).await;
         assert_eq!(approval.votes, []);
     }
 }
@@ -341,7 +346,7 @@ async fn card_flooded_by_long_body() {
         "workflow: w\nversion: 1\nenvironment: prod\nsteps:\n  - {{ id: a, tool: http.request, with: {with} }}\n"
     );
     let tools = connectors::standard_tools(HostAllowList::default());
-    let env = TestEnv::with_tools(tools, &workflow).await;
+    let env = SlackEnv::with_tools(tools, &workflow).await;
 
     let shown = env.card(0);
     let position = |text: &str| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}"));
@@ -360,7 +365,7 @@ async fn card_flooded_by_long_body() {
 
 #[tokio::test]
 async fn repeated_click_is_rejected() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     let click = env.press(card::APPROVE, "U0BEN");
     assert_eq!(env.deliver(&click).await.status(), 200);
     assert_eq!(env.deliver(&click).await.status(), 409);
@@ -368,7 +373,7 @@ async fn repeated_click_is_rejected() {
 
 #[tokio::test]
 async fn unsigned_click_is_rejected() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     let mut click = env.press(card::APPROVE, "U0BEN");
     click.signature = click.signature.replace("v0=", "v0=0");
     assert_eq!(env.deliver(&click).await.status(), 401);
@@ -377,7 +382,7 @@ async fn unsigned_click_is_rejected() {
 
 #[tokio::test]
 async fn installation_cannot_decide_for_another_tenant() {
-    let mut env = TestEnv::new().await;
+    let mut env = SlackEnv::new().await;
     env.installation.tenant = "umbrella".parse().unwrap();
     assert_eq!(env.deliver(&env.press(card::APPROVE, "U0BEN")).await.status(), 200);
     assert_eq!(env.status().await, RunStatus::WaitingApproval);
@@ -385,16 +390,16 @@ async fn installation_cannot_decide_for_another_tenant() {
 
 #[tokio::test]
 async fn rejection_asks_for_a_reason_and_records_it() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     env.reject("not on a Friday").await;
     assert_eq!(env.status().await, RunStatus::FailedTerminal);
-    let approval = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
+    let approval = env.approval(&env.run).await;
     assert_eq!(approval.votes[0].reason, "not on a Friday");
 }
 
 #[tokio::test]
 async fn slack_retry_num_header() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     let click = env.press(card::APPROVE, "U0BEN");
     assert_eq!(env.deliver(&click).await.status(), 200);
     // Slack got no response and sends the request again, signed anew, with `X-Slack-Retry-Num: 1`. The header is
@@ -404,13 +409,13 @@ async fn slack_retry_num_header() {
     let again = Callback { timestamp, signature, body: click.body.clone() };
     assert_eq!(env.deliver(&again).await.status(), 200);
     assert_eq!(env.status().await, RunStatus::Succeeded);
-    let approval = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
+    let approval = env.approval(&env.run).await;
     assert_eq!(approval.votes.len(), 1);
 }
 
 #[tokio::test]
 async fn commands_show_approvals_and_run_status() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     let run = env.run.run.as_str();
     let reply = env.type_command("U0BEN", "approvals").await;
     assert!(reply.contains("`w`, step `ask`") && reply.contains("Go on?") && reply.contains(run), "{reply}");
@@ -423,7 +428,7 @@ async fn commands_show_approvals_and_run_status() {
 #[tokio::test]
 async fn replies_show_times_and_hosts_unchanged() {
     let question = "Restart *db1* on https://ops.example:8443 at 12:30 :tada: <!channel>?";
-    let env = TestEnv::with_workflow(&ASK.replace("Go on?", question)).await;
+    let env = SlackEnv::with_workflow(&ASK.replace("Go on?", question)).await;
     let reply = env.type_command("U0BEN", "approvals").await;
     let escaped = question.replace('<', "&lt;").replace('>', "&gt;");
     assert!(reply.contains(&escaped), "{reply}");
@@ -439,7 +444,7 @@ async fn replies_show_times_and_hosts_unchanged() {
 
 #[tokio::test]
 async fn certificate_check_gets_an_empty_reply() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     let body = b"ssl_check=1&token=abc";
     let timestamp = (env.engine.now().0 / 1_000).to_string();
     let signature = sign(&SECRET.into(), &timestamp, body);
@@ -449,13 +454,13 @@ async fn certificate_check_gets_an_empty_reply() {
 
 #[tokio::test]
 async fn unknown_and_other_tenants_run_look_the_same() {
-    let mut env = TestEnv::new().await;
+    let mut env = SlackEnv::new().await;
     let own = format!("run {}", env.run.run);
     let unknown = env.type_command("U0BEN", "run unknown-run").await;
     assert_eq!(env.type_command("U0BEN", "run ../../etc").await, unknown);
     let mut others = directory();
     others.tenant = "umbrella".parse().unwrap();
-    env.engine.store().put_tenant(others).await.unwrap();
+    env.store().put_tenant(others).await.unwrap();
     env.installation.tenant = "umbrella".parse().unwrap();
     assert_eq!(env.type_command("U0BEN", &own).await, unknown);
     assert_eq!(env.type_command("U0BEN", "approvals").await, "No pending approvals.");
@@ -463,7 +468,7 @@ async fn unknown_and_other_tenants_run_look_the_same() {
 
 #[tokio::test]
 async fn unknown_command_shows_the_help() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     for typed in ["", "help", "approve everything", "run", "approvals now"] {
         assert!(env.type_command("U0BEN", typed).await.contains("/countersign run RUN"), "{typed}");
     }
@@ -471,21 +476,19 @@ async fn unknown_command_shows_the_help() {
 
 #[tokio::test]
 async fn start_command_starts_one_run_for_its_user() {
-    let env = TestEnv::new().await;
-    let plan = testkit::plan(&env.engine, ASK);
-    let (acme, ada) = ("acme".parse().unwrap(), Initiator::new(Cause::User, "ada"));
-    env.engine.tenant_handle(&acme, &ada).apply(&plan).await.unwrap();
+    let env = SlackEnv::new().await;
+    env.apply(ASK).await;
     let text = env.type_command_as("U0BEN", r#"start w {"host": "db1"}"#, "1.2.a").await;
     let key = "slack:T0SIM:1.2.a".parse().unwrap();
-    let run = InboxEntry::run_of(&acme, &key);
+    let run = InboxEntry::run_of(&testkit::acme(), &key);
     assert!(text.contains(run.run.as_str()) && text.contains("`w`"), "{text}");
     assert_eq!(env.type_command_as("U0BEN", r#"start w {"host": "db1"}"#, "1.2.a").await, text);
 
     env.engine.admission().process_entry(&run).await.unwrap();
-    let started = env.engine.store().load(&run).await.unwrap().unwrap();
+    let started = env.record(&run).await;
     assert_eq!(started.trigger.kind, "slack");
     assert_eq!(started.trigger.requester.unwrap().as_str(), "ben");
-    let input = env.engine.store().input(&run).await.unwrap().unwrap();
+    let input = env.store().input(&run).await.unwrap().unwrap();
     assert_eq!(json!(input), json!({ "inline": { "host": "db1" } }));
 }
 
@@ -498,7 +501,7 @@ fn one_at_a_time(on_conflict: &str) -> String {
 
 #[tokio::test]
 async fn start_with_a_held_concurrency_key_reports_the_outcome() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     let acme = &env.installation.tenant;
     let run_of = |trigger: &str| InboxEntry::run_of(acme, &format!("slack:T0SIM:{trigger}").parse().unwrap());
     for (on_conflict, expected) in [
@@ -506,8 +509,7 @@ async fn start_with_a_held_concurrency_key_reports_the_outcome() {
         ("queue", "waits for a worker or for its concurrency key"),
         ("reject", "was not started"),
     ] {
-        let plan = testkit::plan(&env.engine, &one_at_a_time(on_conflict));
-        env.engine.tenant_handle(acme, &Initiator::new(Cause::User, "ada")).apply(&plan).await.unwrap();
+        env.apply(&one_at_a_time(on_conflict)).await;
         let triggers = ["1", "2"].map(|number| format!("1.{number}.{on_conflict}"));
         let start = format!("start {on_conflict} host=db1");
         for trigger in &triggers {
@@ -531,13 +533,13 @@ async fn start_with_a_held_concurrency_key_reports_the_outcome() {
 
 #[tokio::test]
 async fn other_tenants_start_request_is_not_visible() {
-    let mut env = TestEnv::new().await;
+    let mut env = SlackEnv::new().await;
     env.apply_workflows().await;
     env.type_command_as("U0BEN", "start w", "1.2.a").await;
     let run = InboxEntry::run_of(&env.installation.tenant, &"slack:T0SIM:1.2.a".parse().unwrap()).run;
     let mut others = directory();
     others.tenant = "umbrella".parse().unwrap();
-    env.engine.store().put_tenant(others).await.unwrap();
+    env.store().put_tenant(others).await.unwrap();
     env.installation.tenant = "umbrella".parse().unwrap();
     let unknown = env.type_command("U0BEN", "run unknown-run").await;
     assert_eq!(env.type_command("U0BEN", &format!("run {run}")).await, unknown);
@@ -545,10 +547,8 @@ async fn other_tenants_start_request_is_not_visible() {
 
 #[tokio::test]
 async fn invalid_start_is_explained_and_starts_nothing() {
-    let env = TestEnv::new().await;
-    let plan = testkit::plan(&env.engine, ASK);
-    let acme = "acme".parse().unwrap();
-    env.engine.tenant_handle(&acme, &Initiator::new(Cause::User, "ada")).apply(&plan).await.unwrap();
+    let env = SlackEnv::new().await;
+    env.apply(ASK).await;
     for (user, command, expected) in [
         ("U0BEN", "start nope", "Workflow not found"),
         ("U0BEN", "start w {", "a JSON object"),
@@ -561,13 +561,13 @@ async fn invalid_start_is_explained_and_starts_nothing() {
         assert!(text.contains(expected), "{command}: {text}");
     }
     assert!(env.type_command_as("U0BEN", "start w", "a:b").await.contains("try again"));
-    let run = InboxEntry::run_of(&acme, &"slack:T0SIM:1.2.a".parse().unwrap());
-    assert_eq!(env.engine.store().entry(&run).await.unwrap(), None);
+    let run = InboxEntry::run_of(&testkit::acme(), &"slack:T0SIM:1.2.a".parse().unwrap());
+    assert_eq!(env.store().entry(&run).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn unknown_user_and_forged_command_see_nothing() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     assert_eq!(
         env.type_command("U0CARA", "approvals").await,
         "your Slack user is not registered here; ask an administrator to add it"
@@ -596,7 +596,7 @@ fn field_error(response: &Response<String>, block: &str) -> String {
 
 #[tokio::test]
 async fn shortcut_opens_a_modal_with_the_workflows() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     assert!(env.modal("U0BEN", false).await.view.to_string().contains("No workflow is applied."));
     env.apply_workflows().await;
     let view = env.modal("U0BEN", false).await;
@@ -608,7 +608,7 @@ async fn shortcut_opens_a_modal_with_the_workflows() {
 
 #[tokio::test]
 async fn modal_starts_one_run_however_often_submitted() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     env.apply_workflows().await;
     let view = env.modal("U0BEN", false).await;
     let sent = env.submission(&view, "w", "host=db1");
@@ -619,10 +619,10 @@ async fn modal_starts_one_run_however_often_submitted() {
     }
     let run = env.run_of(&view);
     env.engine.admission().process_entry(&run).await.unwrap();
-    let started = env.engine.store().load(&run).await.unwrap().unwrap();
+    let started = env.record(&run).await;
     assert_eq!((started.trigger.kind.as_str(), started.workflow.as_str()), ("slack", "w"));
     assert_eq!(started.trigger.requester.unwrap().as_str(), "ben");
-    let input = env.engine.store().input(&run).await.unwrap().unwrap();
+    let input = env.store().input(&run).await.unwrap().unwrap();
     assert_eq!(json!(input), json!({ "inline": { "host": "db1" } }));
     let text = env.direct_messages("U0BEN");
     assert!(text[0].contains(run.run.as_str()) && text[0].contains("`w`"), "{text:?}");
@@ -631,7 +631,7 @@ async fn modal_starts_one_run_however_often_submitted() {
 
 #[tokio::test]
 async fn resubmitted_modal_with_other_input_is_refused() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     env.apply_workflows().await;
     let view = env.modal("U0BEN", false).await;
     let sent = env.submission(&view, "w", "host=db1");
@@ -646,14 +646,14 @@ async fn resubmitted_modal_with_other_input_is_refused() {
 
 #[tokio::test]
 async fn message_shortcut_passes_the_message_to_the_run() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     env.apply_workflows().await;
     let view = env.modal("U0BEN", true).await;
     let initial_value = view.view["blocks"][2]["element"]["initial_value"].as_str().unwrap().to_owned();
     assert_eq!(env.deliver(&env.submission(&view, "w", &initial_value)).await.status(), 200);
     let run = env.run_of(&view);
     env.engine.admission().process_entry(&run).await.unwrap();
-    let input = json!(env.engine.store().input(&run).await.unwrap().unwrap());
+    let input = json!(env.store().input(&run).await.unwrap().unwrap());
     let (message, card) = (&input["inline"]["message"], &env.slack.messages()[0]);
     assert_eq!((&message["channel"], &message["ts"]), (&json!(card.channel), &json!(card.ts)));
     assert_eq!(message["text"], card.text);
@@ -661,7 +661,7 @@ async fn message_shortcut_passes_the_message_to_the_run() {
 
 #[tokio::test]
 async fn unknown_user_cannot_start_from_the_shortcut() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     env.apply_workflows().await;
     let shown = env.modal("U0CARA", false).await.view.to_string();
     assert!(
@@ -682,7 +682,7 @@ async fn unknown_user_cannot_start_from_the_shortcut() {
 
 #[tokio::test]
 async fn unknown_and_other_tenants_workflow_look_the_same() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     env.apply_workflows().await;
     let mut text = Vec::new();
     for choice in ["theirs", "nope", ""] {
@@ -696,7 +696,7 @@ async fn unknown_and_other_tenants_workflow_look_the_same() {
 
 #[tokio::test]
 async fn invalid_input_is_shown_at_its_field() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     env.apply_workflows().await;
     let view = env.modal("U0BEN", false).await;
     let sent = env.submission(&view, "w", "{\"host\": ");
@@ -711,7 +711,7 @@ async fn invalid_input_is_shown_at_its_field() {
 
 #[tokio::test]
 async fn forged_or_repeated_shortcut_opens_nothing() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     env.apply_workflows().await;
     let used = env.shortcut("U0BEN", false);
     let forged = Callback { signature: used.signature.replace("v0=", "v0=0"), ..used.clone() };
@@ -728,7 +728,7 @@ async fn forged_or_repeated_shortcut_opens_nothing() {
 
 #[tokio::test]
 async fn forged_modal_submission_starts_nothing() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     env.apply_workflows().await;
     let view = env.modal("U0BEN", false).await;
     let sent = env.submission(&view, "w", "");
@@ -767,10 +767,10 @@ impl StoreFault {
     }
 }
 
-impl TestEnv {
+impl SlackEnv {
     /// Another engine on the same store, with faults.
     fn engine_with(&self, fault: StoreFault) -> Engine<Intercepted<SqliteStore, Faults>> {
-        let store = SqliteStore::clone(self.engine.store());
+        let store = self.store().clone();
         testkit::engine().me("faulty").on(Intercepted::new(store, fault.faults()))
     }
 
@@ -805,7 +805,7 @@ async fn in_time<T>(call: impl Future<Output = T>) -> T {
 
 #[tokio::test]
 async fn busy_store_or_silent_slack_does_not_delay_replies() {
-    let mut env = TestEnv::new().await;
+    let mut env = SlackEnv::new().await;
     let silent = env.silence_slack();
     time::pause();
     for fault in BUSY {
@@ -825,7 +825,7 @@ async fn busy_store_or_silent_slack_does_not_delay_replies() {
 
 #[tokio::test]
 async fn late_outcome_is_reported_as_not_known_yet() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     env.apply_workflows().await;
     let start_modal_view = env.modal("U0BEN", false).await;
     let start_form = env.submission(&start_modal_view, "w", "host=db1");
@@ -856,31 +856,27 @@ async fn late_outcome_is_reported_as_not_known_yet() {
 
 #[tokio::test]
 async fn start_with_a_lost_store_reply_still_starts() {
-    let env = TestEnv::new().await;
+    let env = SlackEnv::new().await;
     env.apply_workflows().await;
     let key = "slack:T0SIM:1.2.c".parse().unwrap();
     let run = InboxEntry::run_of(&env.installation.tenant, &key);
-    let before = env.engine.store().depth(QueueName::Ingest).await.unwrap();
+    let before = env.store().depth(QueueName::Ingest).await.unwrap();
     time::pause();
     let engine = env.engine_with(StoreFault::LostReply("inbox.accept"));
     let shown =
         in_time(Box::pin(type_command(&engine, &env.installation, "U0BEN", "start w", "1.2.c"))).await;
     time::resume();
     assert!(shown.contains("not known yet") && shown.contains(run.run.as_str()), "{shown}");
-    let entry = env.engine.store().entry(&run).await.unwrap().unwrap();
+    let entry = env.store().entry(&run).await.unwrap().unwrap();
     assert_eq!(entry.status, InboxStatus::Pending);
     // Slack does not send it again: the delayed message was sent before.
-    assert_eq!(env.engine.store().depth(QueueName::Ingest).await.unwrap(), before + 1);
-    assert_eq!(
-        env.engine.store().visible(QueueName::Ingest).await.unwrap(),
-        before,
-        "the message is delayed"
-    );
+    assert_eq!(env.store().depth(QueueName::Ingest).await.unwrap(), before + 1);
+    assert_eq!(env.store().visible(QueueName::Ingest).await.unwrap(), before, "the message is delayed");
 }
 
 #[tokio::test]
 async fn decision_with_a_lost_store_reply_counts_once() {
-    let mut env = TestEnv::new().await;
+    let mut env = SlackEnv::new().await;
     let silent = env.silence_slack();
     time::pause();
     let engine = env.engine_with(StoreFault::LostReply("ledger.commit"));
@@ -890,6 +886,6 @@ async fn decision_with_a_lost_store_reply_counts_once() {
     assert_eq!(env.status().await, RunStatus::Succeeded);
     let again = env.press_with_silent_reply(card::APPROVE, &silent);
     assert_empty(&in_time(Box::pin(env.deliver(&again))).await);
-    let approval = env.engine.store().approvals(&env.run).await.unwrap().pop().unwrap();
+    let approval = env.approval(&env.run).await;
     assert_eq!(approval.votes.len(), 1);
 }

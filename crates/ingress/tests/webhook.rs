@@ -4,6 +4,7 @@
 #![expect(non_snake_case, reason = "threat tests have the names of the list of threats")]
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,17 +14,15 @@ use countersign_ingress::webhook::{
     AuthScheme, BODY_BYTES_MAX, InvalidWebhookAuth, WebhookAuth, deliver, unauthenticated,
 };
 use domain::inbox::TRIES_MAX;
-use domain::refusal::NotApprover;
 use domain::{
-    Cause, InboxEntry, InboxStatus, Initiator, Job, Millis, ParticipantRole, QueueName, Refusal, RunKey,
-    RunStatus, Source, TenantId, Timestamp, ToolName, TraceContext,
+    InboxEntry, InboxStatus, Job, Millis, ParticipantRole, QueueName, RunKey, RunStatus, Source, TenantId,
+    Timestamp, ToolName, TraceContext,
 };
-use engine::{Engine, EngineError};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use signing::{Secrets, sign, sign_body};
-use store::{Inbox as _, Intercepted, Ledger as _, Queue as _, RunQuery, SqliteStore, Store, StoreError};
-use testkit::{Fault, Faults, TestClock, memory};
+use store::{Inbox as _, Intercepted, Ledger as _, Queue as _, RunQuery, StoreError};
+use testkit::{EngineBuilder, Fault, Faults, TestClock, TestEnv, memory};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
@@ -61,19 +60,27 @@ fn webhook_auth(grace_ms: i64) -> WebhookAuth {
     .unwrap()
 }
 
-fn engine_on<S: Store>(store: S) -> Engine<S> {
-    testkit::engine().clock(TestClock::at(NOW)).me("ingress").on(store)
+fn builder() -> EngineBuilder {
+    testkit::engine().clock(TestClock::at(NOW)).me("ingress")
 }
 
 /// Webhook authentication for three tenants, and an empty engine.
-struct TestEnv {
-    engine: Engine<SqliteStore>,
+struct WebhookEnv {
+    env: TestEnv,
     auth: WebhookAuth,
 }
 
-impl TestEnv {
+impl Deref for WebhookEnv {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
+}
+
+impl WebhookEnv {
     fn new() -> Self {
-        Self { engine: engine_on(memory()), auth: webhook_auth(1) }
+        Self { env: builder().env(), auth: webhook_auth(1) }
     }
 
     async fn deliver(&self, sent: &Delivery) -> Response<String> {
@@ -84,7 +91,7 @@ impl TestEnv {
     async fn apply(&self, source: &str) {
         let tools = ["http.request", "transform"].map(|tool| ToolName::new(tool).unwrap());
         let plan = workflow::parse(source, &BTreeSet::from(tools)).unwrap();
-        self.engine.tenant_handle(&testkit::acme(), &testkit::ada()).apply(&plan).await.unwrap();
+        self.handle("ada").apply(&plan).await.unwrap();
     }
 
     /// Applies a workflow that every event of `source` triggers.
@@ -119,9 +126,9 @@ impl TestEnv {
         for tenant in ["acme", "umbrella", "initech"] {
             let tenant: TenantId = tenant.parse().unwrap();
             for run in default_runs(&tenant) {
-                assert_eq!(self.engine.store().entry(&run).await.unwrap(), None);
+                assert_eq!(self.store().entry(&run).await.unwrap(), None);
             }
-            assert_eq!(self.engine.store().runs(&tenant, RunQuery::newest(10)).await.unwrap().runs, []);
+            assert_eq!(self.store().runs(&tenant, RunQuery::newest(10)).await.unwrap().runs, []);
         }
     }
 
@@ -136,7 +143,7 @@ impl TestEnv {
             run: body["run"].as_str().unwrap().parse().unwrap(),
         };
         assert!(self.messages().await.contains(&(run.clone(), Job::Start)));
-        self.engine.store().entry(&run).await.unwrap().unwrap()
+        self.store().entry(&run).await.unwrap().unwrap()
     }
 
     /// Asserts that the delivery is a duplicate of `entry`.
@@ -147,7 +154,7 @@ impl TestEnv {
         assert_eq!((response.status().as_u16(), body), (202, expected));
         let others: Vec<_> = self.messages().await.into_iter().filter(|(run, _)| *run != entry.run).collect();
         assert_eq!(others, []);
-        assert_eq!(self.engine.store().entry(&entry.run).await.unwrap().as_ref(), Some(entry));
+        assert_eq!(self.store().entry(&entry.run).await.unwrap().as_ref(), Some(entry));
     }
 }
 
@@ -262,7 +269,7 @@ fn pull_request(delivery: &str, change: impl Fn(&mut Value)) -> Delivery {
 
 #[tokio::test]
 async fn pull_request_event_of_two_hooks_is_one_event() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let of_hook = |delivery: &str, hook: u32| {
         pull_request(delivery, |body| {
             body["installation"] = json!({ "id": hook });
@@ -287,7 +294,7 @@ async fn pull_request_event_of_two_hooks_is_one_event() {
 
 #[tokio::test]
 async fn incident_is_stored_under_its_record() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let entry = env.accepts(&incident()).await;
     assert_eq!(entry.key.as_str(), format!("servicenow:incident:{SYS_ID}:3"));
     assert_eq!((entry.source, entry.topic.as_deref()), (Source::ServiceNow, Some("incident")));
@@ -298,11 +305,10 @@ async fn incident_is_stored_under_its_record() {
 async fn valid_traceparent_is_passed_to_the_message() {
     let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     for (header, invalid) in [(parent, false), ("not a trace context", true)] {
-        let env = TestEnv::new();
+        let env = WebhookEnv::new();
         let response = env.deliver(&incident().with("Traceparent", header)).await;
         assert_eq!(response.status(), 202, "{}", response.body());
-        let received =
-            env.engine.store().receive(QueueName::Ingest, 10, Millis::mins(1), Duration::ZERO).await;
+        let received = env.store().receive(QueueName::Ingest, 10, Millis::mins(1), Duration::ZERO).await;
         let [message] = &*received.unwrap() else { panic!("one message") };
         let own = TraceContext::of_run(&message.run);
         assert_eq!(message.trace, if invalid { own } else { parent.parse().unwrap() });
@@ -311,7 +317,7 @@ async fn valid_traceparent_is_passed_to_the_message() {
 
 #[tokio::test]
 async fn resent_incident_is_a_duplicate_and_a_change_is_not() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let entry = env.accepts(&incident()).await;
     env.deduplicates(&incident().signed_at(ACME, 60), &entry).await;
     let mut changed = incident_json();
@@ -321,7 +327,7 @@ async fn resent_incident_is_a_duplicate_and_a_change_is_not() {
 
 #[tokio::test]
 async fn record_without_mod_count_uses_update_time_or_body() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let sent = |record: Value| servicenow(&json!({ "table": "incident", "record": record }));
     let noon = json!({ "sys_id": SYS_ID, "sys_updated_on": "2027-01-15 12:00:00" });
     let one = json!({ "sys_id": SYS_ID, "sys_updated_on": "2027-01-15 12:00:01" });
@@ -334,7 +340,7 @@ async fn record_without_mod_count_uses_update_time_or_body() {
 
 #[tokio::test]
 async fn push_is_stored_under_its_delivery_id() {
-    let entry = TestEnv::new().accepts(&push()).await;
+    let entry = WebhookEnv::new().accepts(&push()).await;
     assert_eq!(entry.key.as_str(), "github:72d3162e-cc78-11e3-81ab-4c9367dc0958");
     assert_eq!(entry.topic.as_deref(), Some("push"));
     let seen = json!({ "event": "push", "body": { "ref": "refs/heads/main" } });
@@ -343,7 +349,7 @@ async fn push_is_stored_under_its_delivery_id() {
 
 #[tokio::test]
 async fn webhook_key_is_its_id_or_its_body() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let named = env.accepts(&hook(r#"{"id":"order-7","n":1}"#)).await;
     assert_eq!(json!(named.body), json!({ "inline": { "body": { "id": "order-7", "n": 1 } } }));
     assert_eq!(env.deliver(&hook(r#"{"id":"order-7","n":2}"#)).await.status(), 409);
@@ -355,7 +361,7 @@ async fn webhook_key_is_its_id_or_its_body() {
 
 #[tokio::test]
 async fn event_names_its_external_record() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let repository = json!({ "full_name": "acme/shop" });
     let on_github = |n: u32, event: &str, body: Value| github(event, &format!("delivery-{n}"), &body);
     let pull = json!({ "repository": repository, "pull_request": { "number": 7 } });
@@ -380,7 +386,7 @@ async fn event_names_its_external_record() {
 
 #[tokio::test]
 async fn basic_and_bearer_are_accepted_where_configured() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let with_auth = |sent: Delivery, value: String| sent.with("Authorization", value);
     let basic = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
     let initech = Delivery::new("servicenow", "initech", incident_json().to_string());
@@ -423,7 +429,7 @@ fn github_scheme_is_for_github_only() {
 
 #[tokio::test]
 async fn duplicate_of_a_rejected_event_reports_the_reason() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     for name in ["first", "second"] {
         env.apply_for(Source::Webhook, name).await;
     }
@@ -445,7 +451,7 @@ async fn duplicate_of_a_rejected_event_reports_the_reason() {
 /// Two conditions can overlap unnoticed until an event matches both.
 #[tokio::test]
 async fn two_workflows_one_event() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     for name in ["first", "second"] {
         env.apply_for(Source::Webhook, name).await;
     }
@@ -453,9 +459,9 @@ async fn two_workflows_one_event() {
 
     env.engine.admission().process_entry(&entry.run).await.unwrap();
 
-    assert_eq!(env.engine.store().load(&entry.run).await.unwrap(), None);
-    assert_eq!(env.engine.store().runs(&testkit::acme(), RunQuery::newest(10)).await.unwrap().runs, []);
-    let entry = env.engine.store().entry(&entry.run).await.unwrap().unwrap();
+    assert_eq!(env.store().load(&entry.run).await.unwrap(), None);
+    assert_eq!(env.store().runs(&testkit::acme(), RunQuery::newest(10)).await.unwrap().runs, []);
+    let entry = env.store().entry(&entry.run).await.unwrap().unwrap();
     let InboxStatus::Rejected { reason, .. } = &entry.status else { panic!("{entry:?}") };
     assert_eq!(reason, "workflows first and second both match it");
 }
@@ -463,23 +469,19 @@ async fn two_workflows_one_event() {
 /// Grace applies a workflow. A webhook starts its run, so that no user requested it.
 #[tokio::test]
 async fn applier_approves_webhook_run() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let workflow = "workflow: w\nversion: 1\ntrigger: { webhook: {} }\n\
                     steps:\n  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
-    let grace = Initiator::new(Cause::User, "grace");
-    let handle = env.engine.tenant_handle(&testkit::acme(), &grace);
-    handle.apply(&testkit::plan(&env.engine, workflow)).await.unwrap();
+    env.handle("grace").apply(&testkit::plan(&env.engine, workflow)).await.unwrap();
     let entry = env.accepts(&hook(r#"{"n":1}"#)).await;
     env.engine.admission().process_entry(&entry.run).await.unwrap();
-    assert_eq!(testkit::advance(&env.engine, &entry.run).await, RunStatus::WaitingApproval);
+    assert_eq!(env.advance(&entry.run).await, RunStatus::WaitingApproval);
 
-    let refused = testkit::approve(&env.engine, &entry.run, "grace").await;
-    let Err(EngineError::Refused(Refusal::NotApprover { why, .. })) = refused else { panic!("{refused:?}") };
-    assert_eq!(why, NotApprover::Participant(ParticipantRole::Applier));
-    assert_eq!(testkit::status(&env.engine, &entry.run).await, RunStatus::WaitingApproval);
+    env.assert_excluded(&entry.run, "grace", ParticipantRole::Applier).await;
+    assert_eq!(env.status(&entry.run).await, RunStatus::WaitingApproval);
 
-    testkit::approve(&env.engine, &entry.run, "ben").await.unwrap();
-    assert_eq!(testkit::status(&env.engine, &entry.run).await, RunStatus::Succeeded);
+    env.approve(&entry.run, "ben").await.unwrap();
+    assert_eq!(env.status(&entry.run).await, RunStatus::Succeeded);
 }
 
 /// The first workflow on the page.
@@ -489,12 +491,12 @@ fn example() -> &'static str {
 
 #[tokio::test]
 async fn documented_example_starts_and_reads_the_event() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     env.apply(example()).await;
     let started = async |body: &str| {
         let entry = env.accepts(&hook(body)).await;
         env.engine.admission().process_entry(&entry.run).await.unwrap();
-        env.engine.store().load(&entry.run).await.unwrap()
+        env.store().load(&entry.run).await.unwrap()
     };
     let run = started(r#"{"id":"alarm-7","host":"db1","disk":"/var"}"#).await.unwrap();
     assert_eq!(run.workflow.as_str(), "restart-and-note");
@@ -509,7 +511,7 @@ async fn event_is_accepted_only_after_it_is_durable() {
     let full = || Fault::Fail(StoreError::broken("keep it", "the disk is full"));
     for call in ["inbox.accept", "queue.send"] {
         let store = memory();
-        let engine = engine_on(Intercepted::new(store.clone(), Faults::at(call, full)));
+        let engine = builder().on(Intercepted::new(store.clone(), Faults::at(call, full)));
         let (auth, sent) = (webhook_auth(1), incident());
         let response = deliver(&engine, &auth, &sent.request()).await;
         assert_eq!(response.status(), 503, "{call}");
@@ -517,7 +519,7 @@ async fn event_is_accepted_only_after_it_is_durable() {
         assert!(!response.body().contains("disk"), "{}", response.body());
         assert_eq!(store.receive(QueueName::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap(), []);
         // The sender retries, and the store answers.
-        let env = TestEnv { engine: engine_on(store), auth };
+        let env = WebhookEnv { env: builder().env_on(store), auth };
         assert!(matches!(env.deliver(&sent).await.status().as_u16(), 200 | 202));
         assert_eq!(env.messages().await.len(), 1);
     }
@@ -529,11 +531,11 @@ async fn hanging_store_returns_503_and_loses_nothing() {
     // It stores the entry and never answers.
     let faults = Faults::at("inbox.accept", || Fault::NoReply);
     let (engine, auth, sent) =
-        (engine_on(Intercepted::new(store.clone(), faults)), webhook_auth(1), incident());
+        (builder().on(Intercepted::new(store.clone(), faults)), webhook_auth(1), incident());
     let response = deliver(&engine, &auth, &sent.request()).await;
     assert_eq!(response.status(), 503, "{}", response.body());
     assert!(response.headers().contains_key("retry-after"));
-    let env = TestEnv { engine: engine_on(store), auth };
+    let env = WebhookEnv { env: builder().env_on(store), auth };
     assert_eq!(env.deliver(&sent).await.status(), 202);
     assert_eq!(env.messages().await.len(), 1);
 }
@@ -542,7 +544,7 @@ async fn hanging_store_returns_503_and_loses_nothing() {
 
 #[tokio::test]
 async fn unknown_tenant_source_and_signature_look_the_same() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let forged = incident().signed("a secret that is not configured");
     let sent_to = |source, tenant| Delivery { source, tenant, ..incident() };
     for sent in [
@@ -562,31 +564,31 @@ async fn unknown_tenant_source_and_signature_look_the_same() {
 
 #[tokio::test]
 async fn sig_missing() {
-    TestEnv::new().rejects(&incident().without("X-Countersign-Signature"), 401).await;
+    WebhookEnv::new().rejects(&incident().without("X-Countersign-Signature"), 401).await;
 }
 
 #[tokio::test]
 async fn sig_empty() {
-    TestEnv::new().rejects(&incident().with_signature(|_| String::new()), 401).await;
+    WebhookEnv::new().rejects(&incident().with_signature(|_| String::new()), 401).await;
 }
 
 #[tokio::test]
 async fn sig_wrong_version_v1() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     env.rejects(&incident().with_signature(|right| right.replace("v0=", "v1=")), 401).await;
     env.rejects(&incident().with_signature(|right| right.replace("v0=", "sha256=")), 401).await;
 }
 
 #[tokio::test]
 async fn sig_short_63() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     env.rejects(&incident().with_signature(|right| right[..right.len() - 1].to_owned()), 401).await;
     env.rejects(&incident().with_signature(|right| format!("{right}0")), 401).await;
 }
 
 #[tokio::test]
 async fn sig_nonhex() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let last = |with: &'static str| move |right: &str| format!("{}{with}", &right[..right.len() - 1]);
     for with in ["g", " ", "é", "\0"] {
         env.rejects(&incident().with_signature(last(with)), 401).await;
@@ -596,7 +598,7 @@ async fn sig_nonhex() {
 
 #[tokio::test]
 async fn sig_prefix_only() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     env.rejects(&incident().with_signature(|_| "v0=".to_owned()), 401).await;
     env.rejects(&incident().with_signature(|right| right[..20].to_owned()), 401).await;
 }
@@ -605,18 +607,18 @@ async fn sig_prefix_only() {
 async fn duplicate_signature_header_is_rejected() {
     let mut sent = incident();
     sent.headers.push(("x-countersign-signature".to_owned(), sent.signature()));
-    TestEnv::new().rejects(&sent, 401).await;
+    WebhookEnv::new().rejects(&sent, 401).await;
 }
 
 #[tokio::test]
 async fn sig_right_for_reencoded_body() {
     let pretty = serde_json::to_vec_pretty(&incident_json()).unwrap();
-    TestEnv::new().rejects(&Delivery { body: pretty, ..incident() }, 401).await;
+    WebhookEnv::new().rejects(&Delivery { body: pretty, ..incident() }, 401).await;
 }
 
 #[tokio::test]
 async fn sig_valid_other_tenant() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     env.rejects(&Delivery { tenant: "umbrella", ..incident() }, 401).await;
     env.rejects(&incident().signed(UMBRELLA), 401).await;
     // A signature for another source of the same tenant is not valid either.
@@ -625,18 +627,18 @@ async fn sig_valid_other_tenant() {
 
 #[tokio::test]
 async fn sig_valid_previous_secret_in_grace() {
-    TestEnv::new().accepts(&incident().signed(ACME_BEFORE)).await;
+    WebhookEnv::new().accepts(&incident().signed(ACME_BEFORE)).await;
 }
 
 #[tokio::test]
 async fn sig_valid_previous_secret_after_grace() {
-    let env = TestEnv { auth: webhook_auth(0), ..TestEnv::new() };
+    let env = WebhookEnv { auth: webhook_auth(0), ..WebhookEnv::new() };
     env.rejects(&incident().signed(ACME_BEFORE), 401).await;
 }
 
 #[tokio::test]
 async fn sig_sha1_header_only() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let sha1 = "sha1=2fd4e1c67a2d28fced849ee1bb76e7391b93eb12";
     env.rejects(&push().without("X-Hub-Signature-256").with("X-Hub-Signature", sha1), 401).await;
     env.rejects(&push().with("X-Hub-Signature-256", sha1), 401).await;
@@ -644,26 +646,26 @@ async fn sig_sha1_header_only() {
 
 #[tokio::test]
 async fn ts_missing() {
-    TestEnv::new().rejects(&incident().without("X-Countersign-Timestamp"), 401).await;
+    WebhookEnv::new().rejects(&incident().without("X-Countersign-Timestamp"), 401).await;
 }
 
 #[tokio::test]
 async fn ts_301s_old() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     env.rejects(&incident().signed_at(ACME, -301), 401).await;
     env.accepts(&incident().signed_at(ACME, -300)).await;
 }
 
 #[tokio::test]
 async fn ts_301s_future() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     env.rejects(&incident().signed_at(ACME, 301), 401).await;
     env.accepts(&incident().signed_at(ACME, 300)).await;
 }
 
 #[tokio::test]
 async fn ts_i64_overflow() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     for time in ["9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e10", ""] {
         let signature = sign(&ACME.into(), time, &incident().body);
         let sent = incident().with("X-Countersign-Timestamp", time).with_signature(|_| signature.clone());
@@ -673,7 +675,7 @@ async fn ts_i64_overflow() {
 
 #[tokio::test]
 async fn replay_same_bytes_within_window() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     for source in Source::WEBHOOKS {
         env.apply_for(source, source.as_str()).await;
     }
@@ -692,7 +694,7 @@ async fn replay_same_bytes_within_window() {
 
 #[tokio::test]
 async fn replay_new_delivery_id_same_mac() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let entry = env.accepts(&push()).await;
     env.deduplicates(&push(), &entry).await;
     // The event name is not signed: changing it does not create another request.
@@ -707,7 +709,7 @@ async fn replay_new_delivery_id_same_mac() {
 /// Neither the event name nor the delivery id is signed, but the body shows its event.
 #[tokio::test]
 async fn replay_as_another_event() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     env.apply_for(Source::GitHub, "deploy").await;
     for event in ["deployment", "pull_request", "create", "repository", "workflow_run"] {
         env.rejects(&push().with("X-GitHub-Event", event).with("X-GitHub-Delivery", "other"), 400).await;
@@ -720,7 +722,7 @@ async fn replay_as_another_event() {
 
 #[tokio::test]
 async fn same_delivery_id_other_body() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let entry = env.accepts(&push()).await;
     let other = github("push", "72d3162e-cc78-11e3-81ab-4c9367dc0958", &json!({ "ref": "refs/heads/evil" }));
     let mut incident = incident_json();
@@ -732,12 +734,12 @@ async fn same_delivery_id_other_body() {
         let problem: Value = serde_json::from_str(response.body()).unwrap();
         assert_eq!(problem["code"], "IDEMPOTENCY_CONFLICT");
     }
-    assert_eq!(env.engine.store().entry(&entry.run).await.unwrap(), Some(entry));
+    assert_eq!(env.store().entry(&entry.run).await.unwrap(), Some(entry));
 }
 
 #[tokio::test]
 async fn github_ping() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let ping = github("ping", "other", &json!({ "zen": "Design for failure.", "hook_id": 1 }));
     env.rejects(&ping, 200).await;
     let forged = ping.with("X-Hub-Signature-256", sign_body(&"the secret of another sender".into(), b"{}"));
@@ -746,7 +748,7 @@ async fn github_ping() {
 
 #[tokio::test]
 async fn content_type_mismatch_form_vs_json() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let form = format!("payload={}", incident_json());
     for kind in ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data", ""] {
         env.rejects(&incident().with("Content-Type", kind), 415).await;
@@ -759,7 +761,7 @@ async fn content_type_mismatch_form_vs_json() {
 
 #[tokio::test]
 async fn path_tenant_differs_from_body_tenant() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let named = |tenant: Value| {
         let mut body = incident_json();
         body["tenant"] = tenant;
@@ -776,7 +778,7 @@ async fn path_tenant_differs_from_body_tenant() {
 
 #[tokio::test]
 async fn body_empty() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     for body in ["", " ", "\n"] {
         env.rejects(&Delivery::new("servicenow", "acme", body).signed(ACME), 400).await;
         env.rejects(&hook(body), 400).await;
@@ -785,7 +787,7 @@ async fn body_empty() {
 
 #[tokio::test]
 async fn body_26MB() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     // The size is checked before the signature: an unauthenticated sender learns only the limit.
     env.rejects(&Delivery::new("servicenow", "acme", vec![b' '; 26 * 1024 * 1024]), 413).await;
     env.rejects(&hook(text_of(BODY_BYTES_MAX + 1)), 413).await;
@@ -799,12 +801,12 @@ fn text_of(bytes: usize) -> String {
 #[tokio::test]
 async fn json_depth_10000() {
     let deep = "[".repeat(10_000) + &"]".repeat(10_000);
-    TestEnv::new().rejects(&hook(deep), 400).await;
+    WebhookEnv::new().rejects(&hook(deep), 400).await;
 }
 
 #[tokio::test]
 async fn json_duplicate_keys() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let twice = r#"{"table":"incident","table":"change_request","record":{"sys_id":"a"}}"#;
     env.rejects(&Delivery::new("servicenow", "acme", twice).signed(ACME), 400).await;
     let tenants = r#"{"tenant":"acme","tenant":"umbrella","id":"a"}"#;
@@ -813,12 +815,12 @@ async fn json_duplicate_keys() {
 
 #[tokio::test]
 async fn utf8_invalid() {
-    TestEnv::new().rejects(&hook(&b"{\"id\":\"\xff\xfe\"}"[..]), 400).await;
+    WebhookEnv::new().rejects(&hook(&b"{\"id\":\"\xff\xfe\"}"[..]), 400).await;
 }
 
 #[tokio::test]
 async fn nul_in_string() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     // JSON has no unescaped NUL. An escaped one is a character like any other.
     env.rejects(&hook(&b"{\"id\":\"a\0b\"}"[..]), 400).await;
     let entry = env.accepts(&hook(r#"{"id":"a\u0000b"}"#)).await;
@@ -827,12 +829,12 @@ async fn nul_in_string() {
 
 #[tokio::test]
 async fn json_lone_surrogate() {
-    TestEnv::new().rejects(&hook(r#"{"id":"\ud800"}"#), 400).await;
+    WebhookEnv::new().rejects(&hook(r#"{"id":"\ud800"}"#), 400).await;
 }
 
 #[tokio::test]
 async fn key_delimiter_in_id() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let record = |table: &str, sys_id: &str| {
         servicenow(&json!({ "table": table, "record": { "sys_id": sys_id, "sys_mod_count": "3" } }))
     };
@@ -853,7 +855,7 @@ async fn key_delimiter_in_id() {
 
 #[tokio::test]
 async fn id_2049_bytes() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     let long = "a".repeat(2_049);
     env.rejects(&hook(json!({ "id": long }).to_string()), 400).await;
     env.rejects(&push().with("X-GitHub-Delivery", long.as_str()), 400).await;
@@ -865,7 +867,7 @@ async fn id_2049_bytes() {
 
 #[tokio::test]
 async fn invalid_body_is_rejected_without_echoing_it() {
-    let env = TestEnv::new();
+    let env = WebhookEnv::new();
     for body in
         [json!([]), json!("secret text"), json!({}), json!({ "table": "incident", "record": "secret text" })]
     {
