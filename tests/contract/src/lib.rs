@@ -4,10 +4,10 @@
 //! router directly. The binary of this crate serves the same environment to external tools.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod env;
 mod reply;
 mod samples;
-mod test_env;
 
+pub use env::{ContractEnv, Runs, TestTenant};
 pub use reply::Reply;
 pub use samples::{OWN_KEY, PathValue, body_for};
-pub use test_env::{Runs, TestEnv, TestTenant};

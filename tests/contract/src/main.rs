@@ -3,13 +3,13 @@
 //! Prints the address of the document and an admin key on one line, then serves until it is stopped.
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
-use countersign_contract::TestEnv;
+use countersign_contract::ContractEnv;
 use domain::Role;
 use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
     println!("http://{address}/api/v1/openapi.json {}", env.acme.key(Role::Admin));

@@ -5,7 +5,7 @@
 use domain::Role;
 use serde_json::{Value, json};
 
-use crate::test_env::TestTenant;
+use crate::env::TestTenant;
 
 /// The role whose API key the sample of `{key}` names.
 pub const OWN_KEY: Role = Role::Viewer;

@@ -1,14 +1,14 @@
 //! Decisions of approvers.
 
 use axum::http::Method;
-use countersign_contract::TestEnv;
+use countersign_contract::ContractEnv;
 use domain::Role;
 use serde_json::{Value, json};
 
 /// A second decision changes nothing.
 #[tokio::test]
 async fn decision_counts_once() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let (acme, key) = (&env.acme, env.acme.key(Role::Approver));
     let path = format!("/approvals/{}", acme.runs.approval);
     let first = env.post(key, &format!("{path}/approve"), &json!({ "reason": "fine" })).await;
@@ -27,7 +27,7 @@ async fn decision_counts_once() {
 
 #[tokio::test]
 async fn approval_of_another_subject_is_refused() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Approver);
     let path = format!("/approvals/{}", env.acme.runs.approval);
     let body = json!({ "subject_hash": "0".repeat(64) });
@@ -40,7 +40,7 @@ async fn approval_of_another_subject_is_refused() {
 
 #[tokio::test]
 async fn requester_cannot_decide_own_run() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     // The admin starts the run.
     let key = env.acme.key(Role::Admin);
     let started = env.post(key, "/runs", &json!({ "workflow": "asks" })).await.json();
@@ -67,7 +67,7 @@ async fn requester_cannot_decide_own_run() {
 /// Otherwise a user with a second name could approve their own run.
 #[tokio::test]
 async fn unknown_user_cannot_decide() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let (admin, key) = (env.acme.key(Role::Admin), env.acme.key(Role::Approver));
     let settle = async |people: Value, revision: Value| {
         let caps = json!({ "max_writes_per_run": 3 });
@@ -90,7 +90,7 @@ async fn unknown_user_cannot_decide() {
 #[tokio::test]
 async fn operator_continues_a_rejected_run() {
     for (verb, status) in [("retry", "waiting_approval"), ("cancel", "canceled")] {
-        let env = TestEnv::new().await;
+        let env = ContractEnv::new().await;
         let (acme, operator) = (&env.acme, env.acme.key(Role::Operator));
         let path = format!("/approvals/{}/reject", acme.runs.approval);
         let reply = env.post(acme.key(Role::Approver), &path, &json!({ "reason": "not today" })).await;
@@ -108,7 +108,7 @@ async fn operator_continues_a_rejected_run() {
 
 #[tokio::test]
 async fn missed_sla_is_in_the_approval() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Admin);
     let started = env.post(key, "/runs", &json!({ "workflow": "asks" })).await.json();
     let run: domain::RunId = started["run"].as_str().unwrap().parse().unwrap();

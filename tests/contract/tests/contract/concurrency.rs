@@ -1,14 +1,14 @@
 //! Concurrency keys: one run at a time per key.
 
-use countersign_contract::TestEnv;
+use countersign_contract::ContractEnv;
 use domain::{Role, RunKey};
 use serde_json::{Value, json};
 
 use crate::threats::start;
 
 /// An environment with a workflow that has one run at a time per host.
-async fn env(on_conflict: &str) -> TestEnv {
-    let env = TestEnv::new().await;
+async fn env(on_conflict: &str) -> ContractEnv {
+    let env = ContractEnv::new().await;
     let source = format!(
         "workflow: restart\nversion: 2\nconcurrency: {{ key: '${{ trigger.host }}', on_conflict: {on_conflict} }}\n\
          steps:\n  - {{ id: go, tool: approval.gate, with: {{ message: Go? }} }}\n"
@@ -23,7 +23,7 @@ fn input_for(host: &str) -> Value {
 }
 
 /// Cancels a run.
-async fn end(env: &TestEnv, run: &Value) {
+async fn end(env: &ContractEnv, run: &Value) {
     let path = format!("/runs/{}/cancel", run.as_str().unwrap());
     let ended = env.post(env.acme.key(Role::Operator), &path, &json!({ "reason": "enough" })).await;
     assert_eq!(ended.status, 200, "{}", ended.text());

@@ -1,12 +1,12 @@
 //! The dispatch switch of a tenant, and backout.
 
-use countersign_contract::TestEnv;
+use countersign_contract::ContractEnv;
 use domain::Role;
 use serde_json::{Value, json};
 
 #[tokio::test]
 async fn dispatch_stops_for_one_tenant() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let (admin, viewer) = (env.acme.key(Role::Admin), env.acme.key(Role::Viewer));
     let on = json!({ "stopped": false, "all_tenants": null, "tenant": null });
     assert_eq!(env.get(viewer, "/dispatch").await.json(), on);
@@ -33,7 +33,7 @@ async fn dispatch_stops_for_one_tenant() {
 
 #[tokio::test]
 async fn backout_affects_one_tenant() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let (admin, other) = (env.acme.key(Role::Admin), env.umbrella.key(Role::Viewer));
     let before = env.get(other, "/runs").await;
     let counted = env.post(admin, "/backout", &json!({ "reason": "wrong", "dry_run": true })).await.json();
@@ -53,8 +53,8 @@ async fn backout_affects_one_tenant() {
 const MANY: u64 = 230;
 
 /// An environment in which acme has many queued runs.
-async fn crowded() -> TestEnv {
-    let env = TestEnv::new().await;
+async fn crowded() -> ContractEnv {
+    let env = ContractEnv::new().await;
     for _ in 0..MANY {
         env.post(env.acme.key(Role::Operator), "/runs", &json!({ "workflow": "plain" })).await;
     }
@@ -62,7 +62,7 @@ async fn crowded() -> TestEnv {
 }
 
 /// Sends requests to `path` until the operation is complete. Returns all responses.
-async fn to_the_end(env: &TestEnv, path: &str, body: &Value) -> Vec<Value> {
+async fn to_the_end(env: &ContractEnv, path: &str, body: &Value) -> Vec<Value> {
     let admin = env.acme.key(Role::Admin);
     let mut responses = vec![env.post(admin, path, body).await.json()];
     while let Some(next) = responses.last().and_then(|last| last["next"].as_str()) {
@@ -118,7 +118,7 @@ async fn foreign_or_outdated_cursor_is_refused() {
 
 #[tokio::test]
 async fn versions_are_listed_newest_first() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let (admin, viewer) = (env.acme.key(Role::Admin), env.acme.key(Role::Viewer));
     let source = |version: u32| {
         let steps = "steps:\n  - { id: shape, tool: transform, with: { value: done } }\n";

@@ -2,14 +2,14 @@
 
 use api::{openapi, route_table};
 use axum::http::Method;
-use countersign_contract::{PathValue, TestEnv, body_for};
+use countersign_contract::{ContractEnv, PathValue, body_for};
 use domain::Role;
 use serde_json::{Value, json};
 use store::SqliteStore;
 
 #[tokio::test]
 async fn document_is_public_and_lists_every_route() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let served = env.get("", "/openapi.json").await.json();
     let rows = route_table::<SqliteStore>();
     assert_eq!(served, openapi::document(rows.iter()));
@@ -61,7 +61,7 @@ async fn documented_maximum_is_accepted() {
     let document = openapi::document(route_table::<SqliteStore>().iter());
     let schema = &document["components"]["schemas"]["Caps"]["properties"]["max_writes_per_run"];
     assert_eq!((&schema["minimum"], &schema["maximum"]), (&json!(0), &json!(u32::MAX)), "{schema}");
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     for (number, status) in [(u64::from(u32::MAX), 200), (u64::from(u32::MAX) + 1, 400)] {
         let body = json!({ "caps": { "max_writes_per_run": number }, "people": {}, "groups": {} });
         let reply = env.json(&Method::PUT, env.acme.key(Role::Admin), "/tenant", &body).await;
@@ -72,7 +72,7 @@ async fn documented_maximum_is_accepted() {
 #[tokio::test]
 async fn every_response_is_documented() {
     let document = openapi::document(route_table::<SqliteStore>().iter());
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     for row in route_table::<SqliteStore>() {
         let operation =
             &document["paths"][format!("/api/v1{}", row.path)][row.method.as_str().to_lowercase()];

@@ -1,6 +1,6 @@
 //! The named cases of *events*: signals that arrive early, late, twice or with other content.
 
-use countersign_contract::{Reply, TestEnv};
+use countersign_contract::{ContractEnv, Reply};
 use domain::{Millis, Role, RunId};
 use serde_json::{Value, json};
 
@@ -24,14 +24,14 @@ const REQUIRED_WAIT: &str = "
 
 /// A run that receives events through the API.
 struct Waiting {
-    env: TestEnv,
+    env: ContractEnv,
     run: RunId,
 }
 
 impl Waiting {
     /// A run that has reached its first question or wait.
     async fn new(steps: &str) -> Self {
-        let env = TestEnv::new().await;
+        let env = ContractEnv::new().await;
         let source = json!({ "source": format!("workflow: w\nversion: 1\nsteps:{steps}") });
         let applied = env.post(env.acme.key(Role::Admin), "/workflows", &source).await;
         assert_eq!(applied.status, 200, "{}", applied.text());

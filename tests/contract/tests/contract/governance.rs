@@ -2,7 +2,7 @@
 //! `slack_roles`, and a removed directory is in `tenant`.
 
 use axum::http::Method;
-use countersign_contract::TestEnv;
+use countersign_contract::ContractEnv;
 use domain::Role;
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ struct MadeKey {
     secret: String,
 }
 
-async fn make_key(env: &TestEnv, person: &str, role: &str) -> MadeKey {
+async fn make_key(env: &ContractEnv, person: &str, role: &str) -> MadeKey {
     let body = json!({ "person": person, "roles": [role] });
     let made = env.post(env.acme.key(Role::Admin), "/keys", &body).await;
     assert_eq!(made.status, 201, "{}", made.text());
@@ -21,7 +21,7 @@ async fn make_key(env: &TestEnv, person: &str, role: &str) -> MadeKey {
 }
 
 /// Replaces the users of acme, except the admin.
-async fn put_people(env: &TestEnv, people: &[&str]) -> (u16, String) {
+async fn put_people(env: &ContractEnv, people: &[&str]) -> (u16, String) {
     let admin = env.acme.key(Role::Admin);
     let people: Map<String, Value> =
         [&["adam"], people].concat().into_iter().map(|name| (name.to_owned(), json!({}))).collect();
@@ -35,7 +35,7 @@ async fn put_people(env: &TestEnv, people: &[&str]) -> (u16, String) {
 }
 
 /// The path of the approval that a new run of the holder of `key` waits for.
-async fn request_approval(env: &TestEnv, key: &str) -> String {
+async fn request_approval(env: &ContractEnv, key: &str) -> String {
     let started = env.post(key, "/runs", &json!({ "workflow": "asks" })).await;
     assert_eq!(started.status, 201, "{}", started.text());
     let run = started.json()["run"].as_str().unwrap().to_owned();
@@ -46,7 +46,7 @@ async fn request_approval(env: &TestEnv, key: &str) -> String {
     format!("/approvals/{}", own["approval"].as_str().unwrap())
 }
 
-async fn assert_cannot_approve(env: &TestEnv, key: &str, approval: &str) {
+async fn assert_cannot_approve(env: &ContractEnv, key: &str, approval: &str) {
     let refused = env.post(key, &format!("{approval}/approve"), &json!({})).await;
     assert_eq!(refused.status_and_code(), (403, "APPROVAL_REFUSED".to_owned()), "{}", refused.text());
     assert_eq!(env.get(key, approval).await.json()["votes"], json!([]));
@@ -55,7 +55,7 @@ async fn assert_cannot_approve(env: &TestEnv, key: &str, approval: &str) {
 /// One person has keys under several spellings of their name.
 #[tokio::test]
 async fn requester_name_other_case() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let operator = make_key(&env, "Mallory", "operator").await;
     for directory in [None, Some(["mallory", "anna"]), Some(["MALLORY", "anna"])] {
         if let Some(people) = directory {
@@ -75,7 +75,7 @@ async fn requester_name_other_case() {
 /// Names that look like `mallory`, of which a second person could be made.
 #[tokio::test]
 async fn requester_name_confusable() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     let cases = [
         // A Cyrillic letter, a wide one, a mathematical one, a ligature, and a dotless i.
@@ -112,7 +112,7 @@ async fn requester_name_confusable() {
 /// An admin makes a key in the name of Grace, approves with it, and revokes it. The audit log and the vote show it.
 #[tokio::test]
 async fn key_minted_for_other_person() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     let (status, text) = put_people(&env, &["grace"]).await;
     assert_eq!(status, 200, "{text}");

@@ -3,7 +3,7 @@
 use api::{RouteInfo, route_table};
 use axum::body::Body;
 use axum::http::Request;
-use countersign_contract::{PathValue, Reply, TestEnv, TestTenant, body_for};
+use countersign_contract::{ContractEnv, PathValue, Reply, TestTenant, body_for};
 use domain::Role;
 use store::SqliteStore;
 
@@ -38,7 +38,7 @@ fn key_with_role<'t>(row: &RouteInfo, tenant: &'t TestTenant) -> &'t str {
 }
 
 /// All readable state of a tenant.
-async fn everything(env: &TestEnv, tenant: &TestTenant) -> Vec<Reply> {
+async fn everything(env: &ContractEnv, tenant: &TestTenant) -> Vec<Reply> {
     let runs = &tenant.runs;
     let mut seen = Vec::new();
     for run in [&runs.finished, &runs.asking, &runs.waiting, &runs.paused] {
@@ -54,7 +54,7 @@ async fn everything(env: &TestEnv, tenant: &TestTenant) -> Vec<Reply> {
 /// On every route, a resource of another tenant looks like one that does not exist.
 #[tokio::test]
 async fn other_tenant_run_id() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let (acme, umbrella) = (&env.acme, &env.umbrella);
     let before = everything(&env, umbrella).await;
     for row in with_ids() {
@@ -74,7 +74,7 @@ async fn other_tenant_run_id() {
 /// Without this test, the one above would also pass in an empty environment.
 #[tokio::test]
 async fn own_resource_is_found_on_every_route() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     for row in with_ids() {
         let reply =
             env.send(request(&row, key_with_role(&row, &env.acme), (PathValue::Own, &env.acme))).await;
@@ -86,7 +86,7 @@ async fn own_resource_is_found_on_every_route() {
 #[tokio::test]
 async fn every_route_checks_its_role() {
     for role in Role::ALL {
-        let env = TestEnv::new().await;
+        let env = ContractEnv::new().await;
         for row in route_table::<SqliteStore>() {
             let Some(wanted) = row.role else { continue };
             let reply = env.send(request(&row, env.acme.key(role), (PathValue::Own, &env.acme))).await;
@@ -99,7 +99,7 @@ async fn every_route_checks_its_role() {
 
 #[tokio::test]
 async fn every_route_needs_a_credential() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let stranger = "csk_acme_0004_ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff";
     for row in route_table::<SqliteStore>() {
         for key in ["", "nonsense", "a.b.c", stranger] {
@@ -124,7 +124,7 @@ async fn every_route_needs_a_credential() {
 
 #[tokio::test]
 async fn unknown_path_or_method_is_a_problem() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Admin);
     for row in route_table::<SqliteStore>() {
         for method in ["PATCH", "TRACE", "OPTIONS"] {

@@ -1,14 +1,14 @@
 //! Events that started no run: the caller's own tenant gets the reason, other tenants do not.
 
 use api::route_table;
-use countersign_contract::{PathValue, Reply, TestEnv, TestTenant, body_for};
+use countersign_contract::{ContractEnv, PathValue, Reply, TestTenant, body_for};
 use domain::{Digest, Role, RunId, RunKey, Source};
 use engine::InboundEvent;
 use serde_json::json;
 use store::SqliteStore;
 
 /// Applies a workflow of acme that every webhook triggers, with one run at a time per host.
-async fn apply(env: &TestEnv, name: &str) {
+async fn apply(env: &ContractEnv, name: &str) {
     let source = format!(
         "workflow: {name}\nversion: 1\ntrigger: {{ webhook: {{ when: '${{ trigger.body.host != \"{name}\" }}' }} }}\nconcurrency: '${{ trigger.body.host }}'\n\
          steps:\n  - {{ id: ask, tool: approval.gate, with: {{ message: 'Go on?' }} }}\n"
@@ -18,7 +18,7 @@ async fn apply(env: &TestEnv, name: &str) {
 }
 
 /// Accepts a webhook event for acme. Returns the run that it would start.
-async fn accept(env: &TestEnv, key: &str) -> RunKey {
+async fn accept(env: &ContractEnv, key: &str) -> RunKey {
     let event = InboundEvent {
         tenant: env.acme.tenant.clone(),
         key: key.parse().unwrap(),
@@ -34,13 +34,13 @@ async fn accept(env: &TestEnv, key: &str) -> RunKey {
 }
 
 /// Accepts an event and tries to start its run.
-async fn accept_event(env: &TestEnv, key: &str) -> RunId {
+async fn accept_event(env: &ContractEnv, key: &str) -> RunId {
     let run = accept(env, key).await;
     env.engine.admission().process_entry(&run).await.unwrap();
     run.run
 }
 
-async fn show(env: &TestEnv, tenant: &TestTenant, run: &RunId) -> Reply {
+async fn show(env: &ContractEnv, tenant: &TestTenant, run: &RunId) -> Reply {
     env.get(tenant.key(Role::Viewer), &format!("/runs/{run}")).await
 }
 
@@ -48,7 +48,7 @@ const PENDING: &str = "RUN_PENDING";
 const NOT_STARTED: &str = "RUN_NOT_STARTED";
 
 /// Checks the error code of the run. Returns the detail.
-async fn detail(env: &TestEnv, run: &RunId, code: &str) -> String {
+async fn detail(env: &ContractEnv, run: &RunId, code: &str) -> String {
     let reply = show(env, &env.acme, run).await;
     assert_eq!(reply.status_and_code(), (404, code.to_owned()), "{}", reply.text());
     assert_ne!(reply.json()["remedy"], json!(null), "{}", reply.text());
@@ -57,7 +57,7 @@ async fn detail(env: &TestEnv, run: &RunId, code: &str) -> String {
 
 #[tokio::test]
 async fn not_started_run_gives_the_reason() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let waits = detail(&env, &accept(&env, "waits").await.run, PENDING).await;
     assert!(waits.contains("waits for a worker"), "{waits}");
     let unwanted = detail(&env, &accept_event(&env, "unwanted").await, NOT_STARTED).await;
@@ -76,7 +76,7 @@ async fn not_started_run_gives_the_reason() {
 
 #[tokio::test]
 async fn every_route_reports_a_not_started_run() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let run = accept_event(&env, "unwanted").await;
     let expected = detail(&env, &run, NOT_STARTED).await;
     let mut tenant = env.acme.clone();
@@ -95,7 +95,7 @@ async fn every_route_reports_a_not_started_run() {
 
 #[tokio::test]
 async fn foreign_event_looks_like_an_unknown_run() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let run = accept_event(&env, "unwanted").await;
     let never = "run-00000000000000000000000000000000".parse().unwrap();
     let unknown = show(&env, &env.umbrella, &never).await;

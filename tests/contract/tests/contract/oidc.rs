@@ -10,7 +10,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
-use countersign_contract::{Reply, TestEnv};
+use countersign_contract::{ContractEnv, Reply};
 use domain::{Millis, Role};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ impl Provider {
 
 /// An environment that accepts tokens of a provider.
 struct OidcEnv {
-    env: TestEnv,
+    env: ContractEnv,
     provider: Arc<Provider>,
 }
 
@@ -77,7 +77,7 @@ impl OidcEnv {
             roles_claim: "roles".to_owned(),
         };
         let oidc = Oidc::new(settings).unwrap();
-        Self { env: TestEnv::with(|gate| gate.with_oidc(oidc)).await, provider }
+        Self { env: ContractEnv::with(|gate| gate.with_oidc(oidc)).await, provider }
     }
 
     async fn me(&self, token: &str) -> Reply {

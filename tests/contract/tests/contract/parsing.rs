@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use axum::body::Body;
 use axum::http::Request;
-use countersign_contract::{Reply, TestEnv};
+use countersign_contract::{ContractEnv, Reply};
 use domain::Role;
 use serde_json::json;
 
-async fn raw(env: &TestEnv, kind: &str, body: impl Into<Body>) -> Reply {
+async fn raw(env: &ContractEnv, kind: &str, body: impl Into<Body>) -> Reply {
     let request = Request::post("/api/v1/runs")
         .header("authorization", format!("Bearer {}", env.acme.key(Role::Operator)))
         .header("content-type", kind);
@@ -17,7 +17,7 @@ async fn raw(env: &TestEnv, kind: &str, body: impl Into<Body>) -> Reply {
 
 /// The body is refused with 400 and `text`, and starts no run.
 async fn refused(body: impl Into<Body>, text: &str) {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let before = env.get(env.acme.key(Role::Viewer), "/runs").await;
     let reply = raw(&env, "application/json", body).await;
     assert_eq!(reply.status_and_code(), (400, "BAD_REQUEST".to_owned()), "{}", reply.text());
@@ -38,7 +38,7 @@ async fn body_empty() {
 #[tokio::test]
 #[expect(non_snake_case, reason = "the name of the case")]
 async fn body_26MB() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let body = with_input(&format!("\"{}\"", "x".repeat(26 * 1024 * 1024)));
     let reply = raw(&env, "application/json", body).await;
     assert_eq!(reply.status_and_code(), (413, "TOO_LARGE".to_owned()));
@@ -79,7 +79,7 @@ async fn utf8_invalid() {
 
 #[tokio::test]
 async fn nul_in_string() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let reply = raw(&env, "application/json", with_input(r#""a\u0000\u001bb""#)).await;
     assert_eq!(reply.status, 201, "{}", reply.text());
     assert!(!reply.text().contains(['\0', '\u{1b}']), "{:?}", reply.text());
@@ -100,7 +100,7 @@ async fn id_2049_bytes() {
 
 #[tokio::test]
 async fn array_is_not_accepted_as_an_object() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let run = &env.acme.runs.waiting;
     for route in ["cancel", "pause", "resume", "retry"] {
         let path = format!("/runs/{run}/{route}");
@@ -112,7 +112,7 @@ async fn array_is_not_accepted_as_an_object() {
 
 #[tokio::test]
 async fn other_content_type_is_refused() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""] {
         let reply = raw(&env, kind, with_input("1")).await;
         assert_eq!(reply.status_and_code(), (415, "UNSUPPORTED_MEDIA_TYPE".to_owned()), "{kind}");
@@ -121,7 +121,7 @@ async fn other_content_type_is_refused() {
 }
 
 async fn applied(source: &str) -> Reply {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     env.post(env.acme.key(Role::Admin), "/workflows", &json!({ "source": source })).await
 }
 

@@ -1,6 +1,6 @@
 //! The policy: read, apply and explain.
 
-use countersign_contract::TestEnv;
+use countersign_contract::ContractEnv;
 use domain::Role;
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn bundle(rules: &str) -> Value {
 
 #[tokio::test]
 async fn applied_policy_names_user_and_time() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let (admin, viewer) = (env.acme.key(Role::Admin), env.acme.key(Role::Viewer));
     let shipped = env.get(viewer, "/policy").await.json();
     assert_eq!((&shipped["origin"], &shipped["applied_by"]), (&json!("default"), &Value::Null));
@@ -59,7 +59,7 @@ async fn applied_policy_names_user_and_time() {
 
 #[tokio::test]
 async fn invalid_policy_is_refused_with_its_location() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     let before = env.get(admin, "/policy").await;
     let wrong = env.post(admin, "/policy", &bundle(&RULES.replace("action.tool", "action.tol"))).await;
@@ -86,7 +86,7 @@ async fn invalid_policy_is_refused_with_its_location() {
 
 #[tokio::test]
 async fn viewer_explains_policy_without_a_run() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let (admin, viewer) = (env.acme.key(Role::Admin), env.acme.key(Role::Viewer));
     let before = env.get(viewer, "/runs").await;
     let ask = async |request: Value| env.post(viewer, "/policy/explain", &request).await;
@@ -127,7 +127,7 @@ async fn viewer_explains_policy_without_a_run() {
 
 #[tokio::test]
 async fn invalid_explain_request_is_refused() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let viewer = env.acme.key(Role::Viewer);
     let ask = async |request: Value| env.post(viewer, "/policy/explain", &request).await;
     for (request, text) in [
@@ -155,7 +155,7 @@ async fn invalid_explain_request_is_refused() {
 /// A workflow of another tenant looks like one that does not exist.
 #[tokio::test]
 async fn foreign_workflow_cannot_be_explained() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let viewer = env.acme.key(Role::Viewer);
     for version in [Value::Null, json!(1)] {
         let ask = async |name: &str| {

@@ -5,14 +5,14 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use base64::Engine as _;
-use countersign_contract::TestEnv;
+use countersign_contract::ContractEnv;
 use domain::{Digest, Millis, QueueName, Role, RunId, TraceContext};
 use serde_json::json;
 use store::Queue as _;
 
 #[tokio::test]
 async fn run_lifecycle() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Operator);
     let started = env.post(key, "/runs", &json!({ "workflow": "waits", "input": { "a": 1 } })).await;
     assert_eq!(started.status, 201);
@@ -37,7 +37,7 @@ async fn run_lifecycle() {
 }
 
 /// Starts a run with these `traceparent` headers.
-async fn start_traced(env: &TestEnv, headers: &[&str]) -> RunId {
+async fn start_traced(env: &ContractEnv, headers: &[&str]) -> RunId {
     let mut request = Request::post("/api/v1/runs")
         .header("authorization", format!("Bearer {}", env.acme.key(Role::Operator)))
         .header("content-type", "application/json");
@@ -50,7 +50,7 @@ async fn start_traced(env: &TestEnv, headers: &[&str]) -> RunId {
 }
 
 /// The trace contexts of the queued messages of `run`.
-async fn traces(env: &TestEnv, run: &RunId) -> Vec<TraceContext> {
+async fn traces(env: &ContractEnv, run: &RunId) -> Vec<TraceContext> {
     let mut traces = Vec::new();
     for queue in QueueName::ALL {
         let received =
@@ -64,7 +64,7 @@ async fn traces(env: &TestEnv, run: &RunId) -> Vec<TraceContext> {
 #[tokio::test]
 async fn run_keeps_the_trace_of_its_request() {
     let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let run = start_traced(&env, &[parent]).await;
     assert_eq!(traces(&env, &run).await, [parent.parse().unwrap()]);
     env.advance(&env.acme, &run).await;
@@ -78,7 +78,7 @@ async fn run_keeps_the_trace_of_its_request() {
 
 #[tokio::test]
 async fn run_without_trace_context_gets_its_own() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     for unusable in [&[][..], &["not a trace context"], &[parent, parent]] {
         let run = start_traced(&env, unusable).await;
@@ -89,7 +89,7 @@ async fn run_without_trace_context_gets_its_own() {
 
 #[tokio::test]
 async fn run_list_is_paged() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Viewer);
     let all = env.get(key, "/runs").await.json();
     let (mut seen, mut path) = (Vec::new(), "/runs?limit=1".to_owned());
@@ -110,7 +110,7 @@ async fn run_list_is_paged() {
 
 #[tokio::test]
 async fn runs_are_filtered_by_record_and_time() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let (key, record) = (env.acme.key(Role::Operator), "github:acme/shop#7");
     let about = json!({ "workflow": "plain", "record": record });
     for _ in 0..2 {
@@ -150,7 +150,7 @@ async fn runs_are_filtered_by_record_and_time() {
 /// Events after a number.
 #[tokio::test]
 async fn events_are_paged_by_number() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Viewer);
     let path = format!("/runs/{}/events", env.acme.runs.finished);
     let all = env.get(key, &path).await.json();
@@ -173,7 +173,7 @@ async fn events_are_paged_by_number() {
 
 #[tokio::test]
 async fn evidence_has_a_digest_and_verifies() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Viewer);
     let run = &env.acme.runs.finished;
     let file = env.get(key, &format!("/runs/{run}/evidence")).await;
@@ -192,7 +192,7 @@ async fn evidence_has_a_digest_and_verifies() {
 
 #[tokio::test]
 async fn impossible_undo_is_refused() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let operator = env.acme.key(Role::Operator);
     let finished = format!("/runs/{}/undo", env.acme.runs.finished);
     assert_eq!(env.get(operator, &finished).await.json()["effects"], json!([]));
@@ -209,7 +209,7 @@ async fn impossible_undo_is_refused() {
 
 #[tokio::test]
 async fn unknown_workflow_is_not_started() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let reply = env.post(env.acme.key(Role::Operator), "/runs", &json!({ "workflow": "none" })).await;
     assert_eq!(reply.status_and_code(), (404, "NO_WORKFLOW".to_owned()));
     // Nor a workflow of another tenant.

@@ -1,7 +1,7 @@
 //! A user may do in Slack what the same role may do in the API.
 
 use axum::http::{Method, Request};
-use countersign_contract::TestEnv;
+use countersign_contract::ContractEnv;
 use domain::Role;
 use fakes::slack::Callback;
 use ingress::slack::{SlackInstallation, command, interaction};
@@ -22,7 +22,7 @@ const ROLES: [(Option<Role>, bool, bool); 5] = [
 ];
 
 /// Nora has `role` in Slack.
-async fn put_directory(env: &TestEnv, role: Option<Role>) {
+async fn put_directory(env: &ContractEnv, role: Option<Role>) {
     let roles: Vec<&str> = role.iter().map(|role| role.as_str()).collect();
     let body = json!({
         "people": { "adam": {}, "nora": { "slack": "T0ACME:U0NORA", "slack_roles": roles } },
@@ -34,7 +34,7 @@ async fn put_directory(env: &TestEnv, role: Option<Role>) {
 }
 
 /// A key of Nora with `role`.
-async fn key(env: &TestEnv, role: Role) -> String {
+async fn key(env: &ContractEnv, role: Role) -> String {
     let body = json!({ "person": "nora", "roles": [role.as_str()] });
     let reply = env.post(env.acme.key(Role::Admin), "/keys", &body).await;
     assert_eq!(reply.status, 201, "{}", reply.text());
@@ -61,7 +61,7 @@ fn request(timestamp: &str, signature: &str, body: &[u8]) -> Request<bytes::Byte
 }
 
 /// Nora presses Approve.
-async fn click(env: &TestEnv) {
+async fn click(env: &ContractEnv) {
     let id = env.acme.runs.approval.parse().unwrap();
     let approval = env.handle(&env.acme, "nora").approval(&id).await.unwrap();
     let payload = json!({
@@ -81,7 +81,7 @@ async fn click(env: &TestEnv) {
 }
 
 /// Nora types `/countersign start plain`.
-async fn start(env: &TestEnv) -> String {
+async fn start(env: &ContractEnv) -> String {
     let body = "team_id=T0ACME&user_id=U0NORA&command=%2Fcountersign&text=start+plain&trigger_id=1.2.b";
     let timestamp = (env.engine.now().0 / 1_000).to_string();
     let signature = sign(&SECRET.into(), &timestamp, body.as_bytes());
@@ -89,7 +89,7 @@ async fn start(env: &TestEnv) -> String {
     command(&env.engine, &installation(), &request).await.into_body()
 }
 
-async fn votes(env: &TestEnv) -> usize {
+async fn votes(env: &ContractEnv) -> usize {
     let id = env.acme.runs.approval.parse().unwrap();
     env.handle(&env.acme, "nora").approval(&id).await.unwrap().votes.len()
 }
@@ -97,7 +97,7 @@ async fn votes(env: &TestEnv) -> usize {
 /// A viewer may not approve through the API, and presses the button instead.
 #[tokio::test]
 async fn viewer_role_click() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     put_directory(&env, Some(Role::Viewer)).await;
     click(&env).await;
     assert_eq!(votes(&env).await, 0);
@@ -108,7 +108,7 @@ async fn viewer_role_click() {
 #[tokio::test]
 async fn slack_and_api_check_the_same_roles() {
     for (role, may_approve, may_start) in ROLES {
-        let env = TestEnv::new().await;
+        let env = ContractEnv::new().await;
         put_directory(&env, role).await;
         click(&env).await;
         assert_eq!(votes(&env).await == 1, may_approve, "Slack, approve: {role:?}");
@@ -116,7 +116,7 @@ async fn slack_and_api_check_the_same_roles() {
         assert_eq!(reply.contains("was accepted"), may_start, "Slack, start: {role:?}: {reply}");
 
         let Some(role) = role else { continue };
-        let env = TestEnv::new().await;
+        let env = ContractEnv::new().await;
         put_directory(&env, None).await;
         let key = key(&env, role).await;
         let path = format!("/approvals/{}/approve", env.acme.runs.approval);

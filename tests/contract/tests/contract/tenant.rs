@@ -1,7 +1,7 @@
 //! Tenant settings and API keys.
 
 use axum::http::Method;
-use countersign_contract::TestEnv;
+use countersign_contract::ContractEnv;
 use domain::Role;
 use regex::Regex;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn put(revision: &Value) -> Value {
 
 #[tokio::test]
 async fn tenant_update_needs_the_current_revision() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Admin);
     assert_eq!(env.get(key, "/tenant").await.json()["revision"], json!(null));
     let first = env.json(&Method::PUT, key, "/tenant", &put(&json!(null))).await;
@@ -33,7 +33,7 @@ async fn tenant_update_needs_the_current_revision() {
 
 #[tokio::test]
 async fn inconsistent_users_are_refused() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Admin);
     let first = env.json(&Method::PUT, key, "/tenant", &put(&json!(null))).await;
     assert_eq!(first.status, 200, "{}", first.text());
@@ -68,7 +68,7 @@ async fn inconsistent_users_are_refused() {
 
 #[tokio::test]
 async fn directory_emptied() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Admin);
     let none = |revision: Value| json!({ "people": {}, "groups": {}, "caps": { "max_writes_per_run": 3 }, "revision": revision });
     assert_eq!(env.json(&Method::PUT, key, "/tenant", &none(json!(null))).await.status, 200);
@@ -80,7 +80,7 @@ async fn directory_emptied() {
 
 #[tokio::test]
 async fn administrative_changes_name_their_author() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     let request = json!({ "person": "grace", "roles": ["approver"] });
     let made = env.post(admin, "/keys", &request).await.json();
@@ -127,7 +127,7 @@ async fn administrative_changes_name_their_author() {
 
 #[tokio::test]
 async fn keys_of_a_departed_user_are_revoked() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     let mut both = put(&json!(null));
     both["people"]["eve"] = json!({});
@@ -147,7 +147,7 @@ async fn keys_of_a_departed_user_are_revoked() {
 
 #[tokio::test]
 async fn directory_must_list_the_caller_who_sets_it() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     for revision in [json!(null), json!(0)] {
         let mut body = put(&revision);
@@ -162,7 +162,7 @@ async fn directory_must_list_the_caller_who_sets_it() {
 /// A user has an entry in the directory, and an API key under another name.
 #[tokio::test]
 async fn key_of_an_unlisted_user_may_only_read() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     let made = env.post(admin, "/keys", &json!({ "person": "grace.2", "roles": ["admin"] })).await.json();
     let key = made["secret"].as_str().unwrap();
@@ -183,7 +183,7 @@ async fn key_of_an_unlisted_user_may_only_read() {
 
 #[tokio::test]
 async fn audit_entry_of_a_backout_has_the_credential() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     let credential = env.get(admin, "/me").await.json()["credential"].clone();
     let backout = env.post(admin, "/backout", &json!({ "reason": "fire" })).await;
@@ -194,7 +194,7 @@ async fn audit_entry_of_a_backout_has_the_credential() {
 
 #[tokio::test]
 async fn key_expires_after_90_days_by_default() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     let key = async |request: Value| env.post(admin, "/keys", &request).await.json()["key"].clone();
     let days = |key: &Value| {
@@ -208,7 +208,7 @@ async fn key_expires_after_90_days_by_default() {
 
 #[tokio::test]
 async fn key_text_is_returned_once() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     let request = json!({ "person": "ci", "roles": ["operator"], "note": "nightly", "expires_in": "90d" });
     let made = env.post(admin, "/keys", &request).await;
@@ -226,7 +226,7 @@ async fn key_text_is_returned_once() {
 
 #[tokio::test]
 async fn key_list_is_paged() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     let whole = env.get(admin, "/keys").await.json();
     let (mut listed, mut path) = (Vec::new(), "/keys?limit=1".to_owned());
@@ -253,7 +253,7 @@ async fn key_list_is_paged() {
 
 #[tokio::test]
 async fn invalid_key_request_is_refused() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     for request in [
         json!({ "person": "ci", "roles": [] }),
@@ -274,7 +274,7 @@ async fn invalid_key_request_is_refused() {
 
 #[tokio::test]
 async fn documented_key_lifetimes_are_the_accepted_ones() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     let document = env.get(admin, "/openapi.json").await.json();
     let schema = &document["components"]["schemas"]["CreateKey"]["properties"]["expires_in"];
@@ -301,7 +301,7 @@ async fn documented_key_lifetimes_are_the_accepted_ones() {
 
 #[tokio::test]
 async fn older_workflow_version_is_refused() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let admin = env.acme.key(Role::Admin);
     let file = |version: u32, value: &str| {
         json!({ "source": format!(
@@ -323,7 +323,7 @@ async fn older_workflow_version_is_refused() {
 #[tokio::test]
 #[expect(non_snake_case, reason = "the name of the case")]
 async fn item_over_400KB() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Admin);
     let slack = |n: u32| json!({ "slack": format!("TEAM00:USER{n}") });
     let mut people: serde_json::Map<String, Value> =
@@ -339,7 +339,7 @@ async fn item_over_400KB() {
 
 #[tokio::test]
 async fn responses_are_not_cached() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     for (key, path) in [(env.acme.key(Role::Viewer), "/me"), ("", "/me"), ("", "/nowhere"), ("", "/health")] {
         let reply = env.get(key, path).await;
         assert_eq!(reply.header("cache-control"), "no-store", "{path}");
@@ -349,7 +349,7 @@ async fn responses_are_not_cached() {
 
 #[tokio::test]
 async fn secret_names_are_listed_for_admins_only() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let named = env.get(env.acme.key(Role::Admin), "/tenant/secrets").await.json();
     let previous = json!({ "id": "ACME_OLD", "until": "2030-01-01T00:00:00.000Z" });
     let servicenow =

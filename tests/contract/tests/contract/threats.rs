@@ -2,11 +2,11 @@
 
 use axum::body::Body;
 use axum::http::{Method, Request};
-use countersign_contract::{Reply, TestEnv};
+use countersign_contract::{ContractEnv, Reply};
 use domain::Role;
 use serde_json::{Value, json};
 
-pub(crate) async fn start(env: &TestEnv, key: &str, name: &str, body: &Value) -> Reply {
+pub(crate) async fn start(env: &ContractEnv, key: &str, name: &str, body: &Value) -> Reply {
     let request = Request::post("/api/v1/runs")
         .header("authorization", format!("Bearer {key}"))
         .header("content-type", "application/json")
@@ -20,7 +20,7 @@ fn plain(input: &Value) -> Value {
 
 #[tokio::test]
 async fn api_key_revoked() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let (admin, viewer) = (env.acme.key(Role::Admin), env.acme.key(Role::Viewer));
     assert_eq!(env.get(viewer, "/me").await.status, 200);
     let path = format!("/keys/{}", env.acme.key_id(Role::Viewer));
@@ -40,7 +40,7 @@ async fn api_key_revoked() {
 
 #[tokio::test]
 async fn api_key_in_query() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Viewer);
     for name in ["api_key", "token", "access_token", "API_KEY", "api%5Fkey"] {
         let reply = env.get("", &format!("/me?{name}={key}")).await;
@@ -53,7 +53,7 @@ async fn api_key_in_query() {
 
 #[tokio::test]
 async fn list_cursor_from_other_tenant() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let (acme, umbrella) = (env.acme.key(Role::Viewer), env.umbrella.key(Role::Viewer));
     let page = env.get(acme, "/runs?limit=1").await.json();
     let cursor = page["next"].as_str().unwrap();
@@ -74,7 +74,7 @@ async fn list_cursor_from_other_tenant() {
 /// One key identifies one run permanently.
 #[tokio::test]
 async fn idempotency_key_same_other_body() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Operator);
     let first = start(&env, key, "order-7", &plain(&json!({ "n": 1 }))).await;
     assert_eq!(first.status, 201, "{}", first.text());
@@ -95,7 +95,7 @@ async fn idempotency_key_same_other_body() {
 
 #[tokio::test]
 async fn idempotency_key_reuse_other_tenant() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let runs = [
         start(&env, env.acme.key(Role::Operator), "order-7", &plain(&json!({ "n": 1 }))).await,
         start(&env, env.umbrella.key(Role::Operator), "order-7", &plain(&json!({ "n": 2 }))).await,
@@ -110,7 +110,7 @@ async fn idempotency_key_reuse_other_tenant() {
 
 #[tokio::test]
 async fn mass_assignment_status_field() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let (operator, admin) = (env.acme.key(Role::Operator), env.acme.key(Role::Admin));
     let settled = json!({
         "people": {}, "groups": {}, "caps": { "max_writes_per_run": 1 }, "revision": null, "policy": null
@@ -141,7 +141,7 @@ async fn mass_assignment_status_field() {
 
 #[tokio::test]
 async fn negative_page_size() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Viewer);
     let events = format!("/runs/{}/events", env.acme.runs.finished);
     for path in ["/runs", "/approvals", &events] {
@@ -155,7 +155,7 @@ async fn negative_page_size() {
 
 #[tokio::test]
 async fn idempotency_key_is_visible_ascii() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let key = env.acme.key(Role::Operator);
     for name in ["", "a b", &"x".repeat(256)] {
         let reply = start(&env, key, name, &plain(&json!({}))).await;

@@ -1,13 +1,13 @@
 //! Workers.
 
-use countersign_contract::TestEnv;
+use countersign_contract::ContractEnv;
 use domain::{Cause, Initiator, Millis, Role, WorkerRecord, WorkerReport};
 use serde_json::json;
 use store::WorkerRegistry as _;
 
 #[tokio::test]
 async fn operators_of_every_tenant_list_all_workers() {
-    let env = TestEnv::new().await;
+    let env = ContractEnv::new().await;
     let now = env.engine.now();
     let busy = WorkerRecord::new(
         "w-1".parse().unwrap(),

@@ -1,6 +1,7 @@
-//! The test environment.
+//! A server with two tenants.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use api::{Api, Authenticator, CursorSecret};
@@ -15,10 +16,10 @@ use domain::plan::Environment;
 use domain::{
     Cause, Connection, ConnectionKind, Initiator, KeyId, PersonId, Role, Roles, RunId, RunKey, TenantId,
 };
-use engine::{ConnectionParts, Engine, NewApiKey, StartRun, TenantHandle};
+use engine::{ConnectionParts, NewApiKey, StartRun, TenantHandle};
 use serde_json::Value;
 use store::SqliteStore;
-use testkit::TestClock;
+use testkit::TestEnv;
 use tower::ServiceExt as _;
 
 use crate::reply::Reply;
@@ -84,16 +85,23 @@ impl TestTenant {
     }
 }
 
-/// A server with two tenants.
-pub struct TestEnv {
-    pub clock: TestClock,
-    pub engine: Arc<Engine<SqliteStore>>,
+/// The API, and an engine with two tenants.
+pub struct ContractEnv {
+    env: TestEnv,
     pub router: Router,
     pub acme: TestTenant,
     pub umbrella: TestTenant,
 }
 
-impl TestEnv {
+impl Deref for ContractEnv {
+    type Target = TestEnv;
+
+    fn deref(&self) -> &TestEnv {
+        &self.env
+    }
+}
+
+impl ContractEnv {
     pub async fn new() -> Self {
         Self::with(|gate| gate).await
     }
@@ -101,16 +109,13 @@ impl TestEnv {
     /// `change` configures the authentication.
     pub async fn with(change: impl FnOnce(Authenticator<SqliteStore>) -> Authenticator<SqliteStore>) -> Self {
         let public = testkit::signing_key().public();
-        let clock = TestClock::system();
-        let builder = testkit::engine().standard_tools().connections(connections());
-        let engine = Arc::new(builder.clock(clock.clone()).signed().build());
-        let (acme, umbrella) =
-            (create_tenant(&engine, "acme").await, create_tenant(&engine, "umbrella").await);
-        let gate = change(Authenticator::new(Arc::clone(&engine)));
+        let env = testkit::engine().standard_tools().connections(connections()).signed().env();
+        let (acme, umbrella) = (create_tenant(&env, "acme").await, create_tenant(&env, "umbrella").await);
+        let gate = change(Authenticator::new(Arc::clone(&env.engine)));
         let api = Api::new(gate, CursorSecret::new([3; 32]))
             .with_trusted_keys(public.into())
             .with_secret_names(secrets());
-        Self { clock, router: api::router(Arc::new(api)), engine, acme, umbrella }
+        Self { env, router: api::router(Arc::new(api)), acme, umbrella }
     }
 
     pub async fn send(&self, request: Request<Body>) -> Reply {
@@ -132,12 +137,12 @@ impl TestEnv {
 
     /// Advances a run until it waits.
     pub async fn advance(&self, tenant: &TestTenant, run: &RunId) {
-        advance(&self.engine, &RunKey { tenant: tenant.tenant.clone(), run: run.clone() }).await;
+        self.env.advance(&RunKey { tenant: tenant.tenant.clone(), run: run.clone() }).await;
     }
 
     /// The tenant handle of a user.
     pub fn handle(&self, tenant: &TestTenant, person: &str) -> TenantHandle<SqliteStore> {
-        self.engine.tenant_handle(&tenant.tenant, &Initiator::new(Cause::User, person))
+        self.handle_of(tenant.tenant.as_str(), person)
     }
 }
 
@@ -166,74 +171,61 @@ fn request(method: &Method, key: &str, path: &str) -> axum::http::request::Build
     if key.is_empty() { request } else { request.header("authorization", format!("Bearer {key}")) }
 }
 
-async fn create_tenant(engine: &Arc<Engine<SqliteStore>>, tenant: &str) -> TestTenant {
-    let tenant: TenantId = tenant.parse().unwrap();
+async fn create_tenant(env: &TestEnv, tenant: &str) -> TestTenant {
     let mut keys = BTreeMap::new();
     for (number, (person, role)) in PEOPLE.into_iter().enumerate() {
-        keys.insert(role, make_key(engine, &tenant, (number, person), role).await);
+        keys.insert(role, make_key(env, tenant, (number, person), role).await);
     }
-    let handle = engine.tenant_handle(&tenant, &Initiator::new(Cause::User, "adam"));
+    let handle = env.handle_of(tenant, "adam");
     // A workflow that the other tenant does not have.
     let only = PLAIN.replace("plain", &format!("only-{tenant}"));
     for source in [PLAIN, ASKS, WAITS, &only] {
-        handle.apply(&workflow::parse_for(source, &handle.tools()).unwrap()).await.unwrap();
+        handle.apply(&testkit::plan(&env.engine, source)).await.unwrap();
     }
-    let run = async |source, key| started(engine, &tenant, source, key).await;
-    let runs = Runs {
-        finished: run(PLAIN, "finished").await,
-        asking: run(ASKS, "asking").await,
-        waiting: run(WAITS, "waiting").await,
-        paused: run(WAITS, "paused").await,
-        approval: String::new(),
-    };
-    for run in [&runs.finished, &runs.asking, &runs.waiting] {
-        advance(engine, &RunKey { tenant: tenant.clone(), run: run.clone() }).await;
+    let run = async |source, key| start(env, tenant, source, key).await;
+    let (finished, asking) = (run(PLAIN, "finished").await, run(ASKS, "asking").await);
+    let (waiting, paused) = (run(WAITS, "waiting").await, run(WAITS, "paused").await);
+    for run in [&finished, &asking, &waiting] {
+        env.advance(run).await;
     }
-    engine
-        .operations()
-        .build_evidence(&RunKey { tenant: tenant.clone(), run: runs.finished.clone() })
-        .await
-        .unwrap();
-    handle.pause(&runs.paused, "to inspect it").await.unwrap();
-    let open = handle.open_approvals(None, 10).await.unwrap().approvals;
-    let approval = open.first().expect("a run waits for approval").id.to_string();
-    TestTenant { tenant, keys, runs: Runs { approval, ..runs } }
+    env.engine.operations().build_evidence(&finished).await.unwrap();
+    handle.pause(&paused.run, "to inspect it").await.unwrap();
+    let approval = env.approval(&asking).await.id.to_string();
+    let (finished, asking, waiting, paused) = (finished.run, asking.run, waiting.run, paused.run);
+    let runs = Runs { finished, asking, approval, waiting, paused };
+    TestTenant { tenant: tenant.parse().unwrap(), keys, runs }
 }
 
 async fn make_key(
-    engine: &Engine<SqliteStore>,
-    tenant: &TenantId,
+    env: &TestEnv,
+    tenant: &str,
     (number, person): (usize, &str),
     role: Role,
 ) -> (KeyId, String) {
     // Key ids are unique across tenants.
-    let id: KeyId = format!("{number:02x}{:02x}", tenant.as_str().len()).parse().unwrap();
-    let secret = format!("{number:064x}");
+    let id: KeyId = format!("{number:02x}{:02x}", tenant.len()).parse().unwrap();
+    let (owner, secret) = (tenant.parse().unwrap(), format!("{number:064x}"));
     let new = NewApiKey {
-        secret: secret_digest(tenant, &id, &secret),
+        secret: secret_digest(&owner, &id, &secret),
         id: id.clone(),
         person: PersonId::new(person).unwrap(),
         roles: Roles::from_iter([role]),
         note: String::new(),
         expires_in: None,
     };
-    engine.tenant_handle(tenant, &Initiator::new(Cause::User, person)).make_key(new).await.unwrap();
-    (id.clone(), PresentedKey::format(tenant, &id, &secret))
+    env.handle_of(tenant, person).make_key(new).await.unwrap();
+    (id.clone(), PresentedKey::format(&owner, &id, &secret))
 }
 
-async fn started(engine: &Engine<SqliteStore>, tenant: &TenantId, source: &str, key: &str) -> RunId {
+async fn start(env: &TestEnv, tenant: &str, source: &str, key: &str) -> RunKey {
     let request = StartRun {
-        tenant: tenant.clone(),
+        tenant: tenant.parse().unwrap(),
         workspace: "default".parse().unwrap(),
         trigger_kind: "api".to_owned(),
         by: Initiator::new(Cause::User, "olga"),
-        ..testkit::request(engine, source, &format!("{tenant}-{key}"))
+        ..env.request(source, &format!("{tenant}-{key}"))
     };
-    engine.admission().start(request).await.unwrap().run.run
-}
-
-async fn advance(engine: &Engine<SqliteStore>, run: &RunKey) {
-    testkit::advance(engine, run).await;
+    env.start_as(request).await
 }
 
 /// The secret name of ServiceNow for one tenant; the other tenant has none.
