@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use store::StoreError;
 use workflow::SourcePosition;
 
+use crate::escape::{json_line, sanitize};
 use crate::process::ExitStatus;
-use crate::screen::{json_line, sanitize};
 use views::hint::quoted;
 
 #[derive(Debug, thiserror::Error)]

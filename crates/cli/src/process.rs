@@ -1,10 +1,6 @@
-//! How the process ends: its exit codes, which scripts rely on and `--help` lists, and the signals.
+//! The exit codes of the process, which scripts rely on and `--help` lists.
 
 use std::process::ExitCode;
-
-use tokio::signal::unix::{Signal, SignalKind, signal};
-
-use crate::error::CliError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
@@ -38,28 +34,5 @@ impl ExitStatus {
 impl From<ExitStatus> for ExitCode {
     fn from(status: ExitStatus) -> Self {
         status.code().into()
-    }
-}
-
-/// SIGTERM and Ctrl-C, which end a long-running command.
-pub(crate) struct ShutdownSignal {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl ShutdownSignal {
-    /// Handles the signals from now on.
-    pub(crate) fn listen() -> Result<Self, CliError> {
-        let handle =
-            |kind| signal(kind).map_err(|source| CliError::Start { what: "the signal handler", source });
-        Ok(Self { terminate: handle(SignalKind::terminate())?, interrupt: handle(SignalKind::interrupt())? })
-    }
-
-    /// Waits for the next signal and returns its name.
-    pub(crate) async fn recv(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
     }
 }

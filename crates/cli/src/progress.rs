@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::screen::sanitize;
+use crate::escape::sanitize;
 
 /// Redraws the elapsed time.
 const TICK: Duration = Duration::from_millis(250);

@@ -21,8 +21,9 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::process::{ExitStatus, ShutdownSignal};
+use crate::process::ExitStatus;
 use crate::screen;
+use crate::shutdown::ShutdownSignal;
 
 use env::DemoEnv;
 use narrator::{NarrationMode, Narrator};

@@ -1,6 +1,6 @@
 //! Which crate may use which, and which part of the engine: the diagrams in `ARCHITECTURE.md`, as tables.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::workspace::{Package, Source, file, packages, sources};
 
@@ -163,4 +163,58 @@ fn own_modules(code: &str) -> impl Iterator<Item = &str> {
     let shipped = code.split("#[cfg(test)]").next().unwrap_or_default();
     let behind = shipped.split("crate::").skip(1);
     behind.map(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default())
+}
+
+#[test]
+fn modules_of_the_cli_import_in_no_cycle() {
+    const DIRECTORY: &str = "crates/cli/src/";
+    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for Source { path, code } in sources() {
+        let Some(file) = path.strip_prefix(DIRECTORY).filter(|file| *file != "main.rs") else { continue };
+        let module = file.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+        let used = imported_modules(&code).filter(|used| *used != module).map(str::to_owned);
+        imports.entry(module.to_owned()).or_default().extend(used);
+    }
+    assert!(imports.len() > 10, "{imports:?}");
+    let cycles = cycles(imports);
+    assert!(cycles.is_empty(), "these modules import each other: {cycles:?}");
+}
+
+/// Removes modules that import no other module that is left, or that no other imports, until there is none.
+fn cycles(mut imports: BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, BTreeSet<String>> {
+    loop {
+        let left: BTreeSet<String> = imports.keys().cloned().collect();
+        let imported: BTreeSet<String> = imports.values().flatten().cloned().collect();
+        imports.retain(|module, used| imported.contains(module) && !used.is_disjoint(&left));
+        if imports.len() == left.len() {
+            return imports;
+        }
+    }
+}
+
+/// The first word after each `crate::`, and of each path in a group, outside unit tests.
+fn imported_modules(code: &str) -> impl Iterator<Item = &str> {
+    let shipped = code.split("#[cfg(test)]").next().unwrap_or_default();
+    shipped.split("crate::").skip(1).flat_map(|path| {
+        let paths = path.strip_prefix('{').map_or(path, |group| group.split(';').next().unwrap_or_default());
+        let is_group = path.starts_with('{');
+        paths.split(',').take(if is_group { usize::MAX } else { 1 }).map(|path| {
+            path.trim().split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
+        })
+    })
+}
+
+#[test]
+fn import_cycle_is_found() {
+    let uses = |module: &str, code: &str| {
+        (module.to_owned(), imported_modules(code).map(str::to_owned).collect::<BTreeSet<_>>())
+    };
+    let args = uses("args", "use crate::{keys, verb};");
+    let verb = uses("verb", "use crate::context::Context;");
+    let [keys, dev] = [uses("keys", ""), uses("dev", "use crate::args;")];
+    let back = uses("context", "fn f() { crate::args::g() }");
+    let found = cycles([args.clone(), verb.clone(), back, keys.clone(), dev.clone()].into());
+    assert_eq!(found.into_keys().collect::<Vec<_>>(), ["args", "context", "verb"]);
+    let down = uses("context", "use crate::keys;");
+    assert!(cycles([args, verb, down, keys, dev].into()).is_empty());
 }

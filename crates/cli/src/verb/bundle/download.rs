@@ -8,7 +8,7 @@ use api_types::Verification;
 use domain::RunKey;
 use serde_json::json;
 
-use super::get::require_run;
+use super::read::require_run;
 use crate::api_session::ApiSession;
 use crate::context::Context;
 use crate::error::CliError;

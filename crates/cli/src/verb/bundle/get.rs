@@ -19,6 +19,7 @@ use crate::{keys, random};
 use views::hint::quoted;
 
 use super::download;
+use super::read::require_run;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,14 +79,6 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
     });
     context.print(&text, &json)?;
     Ok(ExitStatus::Success)
-}
-
-/// Refuses the evidence of another run: it verifies as well.
-pub(super) fn require_run(run: &RunKey, bytes: &[u8]) -> Result<(), CliError> {
-    let refused = |why: String| CliError::Refused(format!("the evidence of run {run} is not written: {why}"));
-    let found =
-        evidence::claimed_run(bytes).map_err(|fault| refused(format!("it cannot be read: {fault}")))?;
-    if found == *run { Ok(()) } else { Err(refused(format!("the bundle belongs to run {found}"))) }
 }
 
 /// The recorded evidence. If no worker has built it yet, it is built now; the bytes are the same.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use domain::RunKey;
 use evidence::{BYTES_MAX, PublicKey, TrustedKeys, Verified, verify};
 use serde_json::json;
 
@@ -101,6 +102,14 @@ fn keys_in(path: &Path) -> Result<TrustedKeys, CliError> {
         }
         read => read,
     }
+}
+
+/// Refuses the evidence of another run: it verifies as well.
+pub(super) fn require_run(run: &RunKey, bytes: &[u8]) -> Result<(), CliError> {
+    let refused = |why: String| CliError::Refused(format!("the evidence of run {run} is not written: {why}"));
+    let found =
+        evidence::claimed_run(bytes).map_err(|fault| refused(format!("it cannot be read: {fault}")))?;
+    if found == *run { Ok(()) } else { Err(refused(format!("the bundle belongs to run {found}"))) }
 }
 
 /// Prints in one line that the bundle does not verify.

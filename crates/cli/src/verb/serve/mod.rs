@@ -29,7 +29,8 @@ use crate::context::{Context, IfMissing};
 use crate::error::CliError;
 use crate::http_server::{HttpServer, Seeds, aws_stream_settings, listen};
 use crate::input::{Variable, read_config};
-use crate::process::{ExitStatus, ShutdownSignal};
+use crate::process::ExitStatus;
+use crate::shutdown::ShutdownSignal;
 use crate::telemetry::{Metrics, start_logging};
 use crate::{keys, random};
 

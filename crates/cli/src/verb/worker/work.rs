@@ -14,7 +14,8 @@ use store::{Clock as _, Intercepted, SqliteStore, Store, SystemClock};
 use crate::context::{Context, IfMissing};
 use crate::error::CliError;
 use crate::input::read_config;
-use crate::process::{ExitStatus, ShutdownSignal};
+use crate::process::ExitStatus;
+use crate::shutdown::ShutdownSignal;
 use crate::telemetry::{Metrics, start_logging};
 use crate::{keys, random};
 
