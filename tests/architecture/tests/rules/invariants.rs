@@ -85,12 +85,9 @@ pub(crate) fn missing_tests(text: &str, context: &str) -> Vec<String> {
     test_links(text).into_iter().filter_map(fault).collect()
 }
 
-/// The path and the test name of each `path/to/file.rs::name_of_test` in backquotes.
+/// The path and the test name of each `path/to/file.rs::name_of_test` in backquotes, and of each terraform test.
 fn test_links(text: &str) -> Vec<(&str, &str)> {
     let quoted = text.split('`').skip(1).step_by(2);
-    quoted
-        .filter_map(|name| {
-            name.split_once(".rs::").map(|(path, _)| (&name[..path.len() + 3], &name[path.len() + 5..]))
-        })
-        .collect()
+    let named = quoted.filter_map(|name| name.split_once("::"));
+    named.filter(|(path, _)| path.ends_with(".rs") || path.ends_with(".tftest.hcl")).collect()
 }

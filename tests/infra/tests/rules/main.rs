@@ -17,8 +17,6 @@ mod queues;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
-mod services;
-#[cfg(test)]
 mod shape;
 #[cfg(test)]
 mod statements;

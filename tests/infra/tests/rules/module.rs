@@ -28,6 +28,8 @@ pub(crate) struct Module {
     pub(crate) path: String,
     /// The names of the files.
     pub(crate) files: Vec<String>,
+    /// The text of its terraform tests.
+    pub(crate) tests: String,
     body: Body,
 }
 
@@ -35,7 +37,9 @@ pub(crate) struct Module {
 pub(crate) fn infra() -> Vec<Module> {
     let mut texts = BTreeMap::new();
     read(&root().join("infra"), "", &mut texts);
-    let modules: Vec<_> = texts.into_iter().map(|(path, files)| Module::new(&path, &files)).collect();
+    let read_module =
+        |(path, files): (String, Files)| Module { tests: tests_of(&path), ..Module::new(&path, &files) };
+    let modules: Vec<_> = texts.into_iter().map(read_module).collect();
     assert!(modules.len() > 10, "only {} modules found; expected all of infra/", modules.len());
     modules
 }
@@ -66,6 +70,15 @@ fn read(directory: &Path, path: &str, texts: &mut BTreeMap<String, Files>) {
     }
 }
 
+fn tests_of(module: &str) -> String {
+    let Ok(tests) = std::fs::read_dir(root().join("infra").join(module).join("tests")) else {
+        return String::new();
+    };
+    let tests = tests.map(|entry| entry.unwrap().path());
+    let tests = tests.filter(|test| test.to_string_lossy().ends_with(".tftest.hcl"));
+    tests.map(|test| std::fs::read_to_string(test).unwrap()).collect()
+}
+
 impl Module {
     fn new(path: &str, files: &[(String, String)]) -> Self {
         let mut names: Vec<_> = files.iter().map(|(name, _)| name.clone()).collect();
@@ -74,7 +87,7 @@ impl Module {
             text.parse::<Body>().unwrap_or_else(|error| panic!("{path}/{name}: {error}"))
         });
         let body = parsed.flat_map(IntoIterator::into_iter).collect();
-        Self { path: path.to_owned(), files: names, body }
+        Self { path: path.to_owned(), files: names, tests: String::new(), body }
     }
 
     pub(crate) fn body(&self) -> &Body {

@@ -1,85 +1,8 @@
-//! Every queue has a dead-letter queue with the name that the programs expect and an alarm. Dead letters are retained long
-//! enough to be inspected, and only messages that fail repeatedly become dead letters.
+//! The queues of terraform, of localstack and of the programs agree. Only messages that fail repeatedly become dead letters.
 
 use hcl_edit::structure::Block;
 
-use crate::module::{
-    Module, assert_reported, fixture, infra, label, source, text, text_after, text_of, value, value_in,
-};
-
-/// The suffix that the programs add to a queue's URL for its dead-letter queue.
-const DEAD: &str = "-dead";
-
-/// The minimum number of days for which a dead letter can be inspected. SQS counts the retention from the time the message
-/// was sent, and an operator may be away for a week.
-const INSPECTION_DAYS: u64 = 10;
-
-const DAY_SECONDS: u64 = 24 * 60 * 60;
-
-/// The default retention of SQS.
-const DEFAULT_RETENTION_SECONDS: u64 = 4 * DAY_SECONDS;
-
-#[test]
-fn every_queue_has_a_dead_letter_queue() {
-    assert_eq!(faults(&infra()), [""; 0]);
-}
-
-#[test]
-fn queue_without_dead_letter_queue_is_reported() {
-    let alone = r#"resource "aws_sqs_queue" "a" { name = "a" }"#;
-    assert_reported(&faults(&fixture(alone)), "aws_sqs_queue.a has no redrive_policy");
-
-    let elsewhere = r#"
-        resource "aws_sqs_queue" "a" {
-          name           = var.name
-          redrive_policy = jsonencode({ deadLetterTargetArn = aws_sqs_queue.b.arn, maxReceiveCount = 3 })
-        }
-        resource "aws_sqs_queue" "b" { name = "b-dead" }
-    "#;
-    assert_reported(&faults(&fixture(elsewhere)), "aws_sqs_queue.a does not send its dead letters to");
-
-    let unwatched = r#"resource "aws_sqs_queue" "a" { name = "${var.name}-dead" }"#;
-    assert_reported(&faults(&fixture(unwatched)), "no alarm on dead letters in aws_sqs_queue.a");
-    let watched = |actions: &str| {
-        format!(
-            r#"{unwatched}
-            resource "aws_cloudwatch_metric_alarm" "a" {{
-              metric_name   = "ApproximateNumberOfMessagesVisible"
-              dimensions    = {{ QueueName = aws_sqs_queue.a.name }}
-              alarm_actions = {actions}
-            }}"#
-        )
-    };
-    assert_eq!(faults(&fixture(&watched("var.alarm_topic_arns"))), [""; 0]);
-    assert_reported(&faults(&fixture(&watched("[]"))), "no alarm on dead letters in aws_sqs_queue.a");
-}
-
-#[test]
-fn dead_letters_are_retained_longer_than_messages() {
-    assert_eq!(expiring_early(&infra()), [""; 0]);
-    let same_retention = r#"
-        resource "aws_sqs_queue" "a" {
-          name                      = "a"
-          message_retention_seconds = 14 * 24 * 60 * 60
-        }
-        resource "aws_sqs_queue" "b" {
-          name                      = "a-dead"
-          message_retention_seconds = 14 * 24 * 60 * 60
-        }
-    "#;
-    assert_reported(
-        &expiring_early(&fixture(same_retention)),
-        "a dead letter of aws_sqs_queue.a may expire after 0 days",
-    );
-    let default_retention = r#"
-        resource "aws_sqs_queue" "a" { name = var.name }
-        resource "aws_sqs_queue" "b" {
-          name                      = "${var.name}-dead"
-          message_retention_seconds = 1209600
-        }
-    "#;
-    assert_eq!(expiring_early(&fixture(default_retention)), [""; 0]);
-}
+use crate::module::{infra, label, source, text, text_after, text_of, value_in};
 
 #[test]
 fn localstack_has_the_same_visibility_timeout() {
@@ -137,74 +60,8 @@ fn receives_max() -> Block {
     queue.blocks("variable").find(|block| label(block, 0) == "receives_max").unwrap().clone()
 }
 
-fn expiring_early(modules: &[Module]) -> Vec<String> {
-    let per_module = |module: &Module| {
-        let queues: Vec<&Block> = module.resources("aws_sqs_queue").collect();
-        let fault = |queue: &&Block| {
-            let dead = retention_seconds(dead_of(&queues, queue)?);
-            let left = dead.saturating_sub(retention_seconds(queue)) / DAY_SECONDS;
-            let name = format!("aws_sqs_queue.{}", label(queue, 1));
-            (left < INSPECTION_DAYS).then(|| format!("a dead letter of {name} may expire after {left} days"))
-        };
-        queues.iter().filter_map(fault).collect::<Vec<_>>()
-    };
-    modules.iter().flat_map(per_module).collect()
-}
-
 /// The retention of a queue, which is written as a product.
 fn retention_seconds(queue: &Block) -> u64 {
     let number = |factor: &str| factor.trim().parse::<u64>().unwrap();
-    let written = value(&queue.body, "message_retention_seconds").map(text);
-    written.map_or(DEFAULT_RETENTION_SECONDS, |written| written.split('*').map(number).product())
-}
-
-/// The dead-letter queue of a queue.
-fn dead_of<'q>(queues: &[&'q Block], queue: &Block) -> Option<&'q Block> {
-    let expected = dead_name(&text_of(&queue.body, "name"));
-    queues.iter().copied().find(|dead| text_of(&dead.body, "name") == expected)
-}
-
-fn faults(modules: &[Module]) -> Vec<String> {
-    let per_module = |module: &Module| {
-        let queues: Vec<&Block> = module.resources("aws_sqs_queue").collect();
-        let fault = |queue: &&Block| {
-            if is_dead(queue) { unwatched(module, queue) } else { without(&queues, queue) }
-        };
-        let faults = queues.iter().filter_map(fault);
-        faults.map(|fault| format!("{}: {fault}", module.path)).collect::<Vec<_>>()
-    };
-    modules.iter().flat_map(per_module).collect()
-}
-
-fn is_dead(queue: &Block) -> bool {
-    text_of(&queue.body, "name").ends_with(DEAD)
-}
-
-fn without(queues: &[&Block], queue: &Block) -> Option<String> {
-    let name = label(queue, 1);
-    let Some(policy) = value(&queue.body, "redrive_policy").map(text) else {
-        return Some(format!("aws_sqs_queue.{name} has no redrive_policy"));
-    };
-    let expected = dead_name(&text_of(&queue.body, "name"));
-    let sends_there = queues.iter().any(|dead| {
-        text_of(&dead.body, "name") == expected
-            && policy.contains(&format!("aws_sqs_queue.{}.arn", label(dead, 1)))
-    });
-    let fault = format!("aws_sqs_queue.{name} does not send its dead letters to a queue named {expected}");
-    (!sends_there).then_some(fault)
-}
-
-/// The name with the suffix `-dead`, as written in terraform.
-fn dead_name(name: &str) -> String {
-    if name.starts_with("var.") { format!("${{{name}}}{DEAD}") } else { format!("{name}{DEAD}") }
-}
-
-fn unwatched(module: &Module, queue: &Block) -> Option<String> {
-    let name = format!("aws_sqs_queue.{}", label(queue, 1));
-    let watched = module.resources("aws_cloudwatch_metric_alarm").any(|alarm| {
-        text_of(&alarm.body, "metric_name") == "ApproximateNumberOfMessagesVisible"
-            && text_of(&alarm.body, "dimensions").contains(&name)
-            && text_of(&alarm.body, "alarm_actions") == "var.alarm_topic_arns"
-    });
-    (!watched).then(|| format!("no alarm on dead letters in {name}"))
+    text_of(&queue.body, "message_retention_seconds").split('*').map(number).product()
 }
