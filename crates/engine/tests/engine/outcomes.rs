@@ -264,17 +264,17 @@ async fn full_disk_does_not_outlast_a_lost_lease() {
     let full = Intercepted::new(store.clone(), full_disk(&posted, Duration::from_secs(20)));
     let builder = testkit::engine().tool(tool).timing(timing()).clock(clock.clone());
     let engine = builder.me("first").on(full);
-    let other = testkit::engine().tool(again).timing(timing()).clock(clock).me("second").on(store);
+    let other = testkit::engine().tool(again).timing(timing()).clock(clock).me("second").env_on(store);
     let run = engine.admission().start(request(&engine, LONG_OUTPUT, "k")).await.unwrap().run;
     let take_over = async {
         tokio::time::sleep(Duration::from_secs(10)).await;
-        testkit::advance(&other, &run).await
+        other.advance(&run).await
     };
     let first = Box::pin(engine.execution().advance(&run, &(), AdvanceLimits::default()));
     let (first, second) = tokio::join!(first, take_over);
     first.unwrap();
     assert_eq!(second, RunStatus::Succeeded);
-    assert_eq!(testkit::record(&other, &run).await.status, RunStatus::Succeeded);
+    assert_eq!(other.status(&run).await, RunStatus::Succeeded);
 }
 
 /// A read that is billed. The first call fails.

@@ -56,18 +56,18 @@ async fn outcome_recorded_meanwhile_is_not_unknown() {
     });
     let store = testkit::memory();
     abandon(&store).await;
-    let engine = testkit::engine().tool(SetRecord(Arc::default())).on(Intercepted::new(store.clone(), slow));
-    let run = testkit::start(&engine, SET, "third").await;
+    let env = testkit::engine().tool(SetRecord(Arc::default())).env_on(Intercepted::new(store.clone(), slow));
+    let run = env.start(SET, "third").await;
 
     let other_run = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         record_outcome(&store).await;
     };
-    let (status, ()) = tokio::join!(testkit::advance(&engine, &run), other_run);
+    let (status, ()) = tokio::join!(env.advance(&run), other_run);
 
     // The key now names another action, which was performed.
     assert_eq!(status, RunStatus::FailedTerminal);
-    let step_state = testkit::record(&engine, &run).await.step_state;
+    let step_state = env.record(&run).await.step_state;
     assert!(!matches!(step_state, StepState::Unresolved { .. }), "{step_state:?}");
 }
 
@@ -75,7 +75,6 @@ async fn outcome_recorded_meanwhile_is_not_unknown() {
 async fn outcome_that_no_run_records_is_unknown() {
     let store = testkit::memory();
     abandon(&store).await;
-    let engine = testkit::engine().tool(SetRecord(Arc::default())).on(store);
-    let run = testkit::start(&engine, SET, "third").await;
-    assert_eq!(testkit::advance(&engine, &run).await, RunStatus::Paused);
+    let env = testkit::engine().tool(SetRecord(Arc::default())).env_on(store);
+    assert_eq!(env.run(SET, "third").await.1, RunStatus::Paused);
 }

@@ -19,13 +19,12 @@ const WORKFLOW: &str = "workflow: ask\nversion: 1\n\
 static HONEST: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
-        let engine = testkit::engine().signed().build();
-        let run = testkit::start(&engine, WORKFLOW, "k").await;
-        testkit::advance(&engine, &run).await;
-        testkit::approve(&engine, &run, "ben").await.unwrap();
-        testkit::advance(&engine, &run).await;
-        engine.operations().build_evidence(&run).await.unwrap();
-        engine.operations().evidence(&run).await.unwrap().1
+        let env = testkit::engine().signed().env();
+        let (run, _) = env.run(WORKFLOW, "k").await;
+        env.approve(&run, "ben").await.unwrap();
+        env.advance(&run).await;
+        env.engine.operations().build_evidence(&run).await.unwrap();
+        env.engine.operations().evidence(&run).await.unwrap().1
     })
 });
 
