@@ -32,7 +32,7 @@ const LONG_WAIT: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn data_survives_a_restart() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let store = env.open();
     let admission = admission("request");
     let record = admission.decision.record.clone();
@@ -53,7 +53,7 @@ async fn data_survives_a_restart() {
 
 #[tokio::test]
 async fn heartbeat_deletes_expired_workers() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let store = env.open();
     let heartbeat =
         |name: &str, at| WorkerRecord::new(name.parse().unwrap(), WorkerReport::Working { in_flight: 0 }, at);
@@ -72,7 +72,7 @@ async fn heartbeat_deletes_expired_workers() {
 
 #[tokio::test]
 async fn outdated_handle_neither_extends_nor_deletes() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let store = env.open();
     store.admit(admission("request")).await.unwrap();
     let one = async |visibility| {
@@ -91,7 +91,7 @@ async fn outdated_handle_neither_extends_nor_deletes() {
 
 #[tokio::test]
 async fn two_processes_see_each_others_commits() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let (one, other) = (env.open(), env.open());
     let admission = admission("request");
     let record = admission.decision.record.clone();
@@ -110,7 +110,7 @@ async fn two_processes_see_each_others_commits() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn message_wakes_a_receiver_in_another_process() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let (sender, receiver) = (env.open(), Arc::new(env.open()));
     let mut elapsed = Duration::ZERO;
     for n in 0..10 {
@@ -129,7 +129,7 @@ async fn message_wakes_a_receiver_in_another_process() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn waiting_writes_are_committed_as_a_group() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let store = Arc::new(env.open());
     let writes = send_while_locked(&env, &store, 100).await;
     assert!(writes.into_iter().all(|written| written.is_ok()));
@@ -144,7 +144,7 @@ async fn waiting_writes_are_committed_as_a_group() {
 /// Sends `count` messages while another process holds the write lock: the writer waits with the first, and the
 /// others form a group.
 async fn send_while_locked(
-    env: &TestEnv,
+    env: &StoreDir,
     store: &Arc<SqliteStore>,
     count: usize,
 ) -> Vec<Result<(), StoreError>> {
@@ -167,7 +167,7 @@ async fn send_while_locked(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn failed_write_does_not_fail_its_group() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let store = Arc::new(env.open());
     // The first event twice violates a unique key in the middle of the group.
     let mut broken = admission("request");
@@ -206,7 +206,7 @@ async fn failed_write_in_memory_stores_nothing() {
 
 #[test]
 fn another_schema_version_is_refused() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     drop(env.open());
     let conn = Connection::open(env.path()).unwrap();
     conn.pragma_update(None, "user_version", 99).unwrap();
@@ -220,7 +220,7 @@ fn another_schema_version_is_refused() {
 /// A newer program has changed the file of a running one.
 #[tokio::test]
 async fn write_to_another_schema_version_is_refused() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let store = env.open();
     store.send(&advance("before")).await.unwrap();
     Connection::open(env.path()).unwrap().pragma_update(None, "user_version", 1_000).unwrap();
@@ -233,7 +233,7 @@ async fn write_to_another_schema_version_is_refused() {
 
 #[test]
 fn file_that_is_not_a_database_is_rejected_unchanged() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let text = "This is not a database. ".repeat(100);
     std::fs::write(env.path(), &text).unwrap();
 
@@ -245,7 +245,7 @@ fn file_that_is_not_a_database_is_rejected_unchanged() {
 
 #[test]
 fn path_that_cannot_be_created_is_rejected() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let missing_path = env.path().join("below/a/file/that/is/not/there");
     let error = error_chain(&SqliteStore::open(missing_path, SqliteOptions::default()).err().unwrap());
     assert!(error.contains("unable to open"), "{error}");
@@ -253,7 +253,7 @@ fn path_that_cannot_be_created_is_rejected() {
 
 #[tokio::test]
 async fn altered_blob_is_not_returned() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let store = env.open();
     let blob = store.put_blob(BlobKind::Payloads, &tenant(), b"original".to_vec()).await.unwrap();
     let conn = Connection::open(env.path()).unwrap();
@@ -266,7 +266,7 @@ async fn altered_blob_is_not_returned() {
 
 #[tokio::test]
 async fn undecodable_schedule_does_not_block_the_others() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let store = env.open();
     for workflow in ["hourly", "nightly"] {
         let applied = AppliedWorkflow {
@@ -291,7 +291,7 @@ async fn undecodable_schedule_does_not_block_the_others() {
 /// A message of another version of the program, and a damaged one.
 #[tokio::test]
 async fn unreadable_message_does_not_block_its_queue() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let store = env.open();
     let other = Connection::open(env.path()).unwrap();
     for (tenant, job) in [("'acme'", "'dance'"), ("x'00ff'", "'advance'")] {
@@ -317,7 +317,7 @@ async fn unreadable_message_does_not_block_its_queue() {
 
 #[tokio::test]
 async fn checkpoint_truncates_the_log_and_loses_nothing() {
-    let env = TestEnv::new();
+    let env = StoreDir::new();
     let store = env.open();
     let admission = admission("request");
     let record = admission.decision.record.clone();
@@ -332,11 +332,11 @@ async fn checkpoint_truncates_the_log_and_loses_nothing() {
 }
 
 /// A directory with a store file.
-struct TestEnv {
+struct StoreDir {
     dir: TempDir,
 }
 
-impl TestEnv {
+impl StoreDir {
     fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }

@@ -73,7 +73,7 @@ struct Latency {
 pub(crate) async fn run(load: Load, as_json: bool) -> Result<(), String> {
     let files = machine::allow_files(u64::from(load.listeners) * 2 + FILES_BESIDE)?;
     eprintln!("stream: {} listeners, {} events; up to {files} open files …", load.listeners, load.events);
-    let env = TestEnv::open().await?;
+    let env = StreamBench::open().await?;
     let cpu = machine::cpu_s();
     let tenant = env.measure(load, "/stream").await?;
     let run = env.measure(load, &format!("/runs/{}/stream", env.run.run)).await?;
@@ -97,7 +97,7 @@ pub(crate) async fn run(load: Load, as_json: bool) -> Result<(), String> {
     Ok(())
 }
 
-struct TestEnv {
+struct StreamBench {
     engine: Arc<Engine<SqliteStore>>,
     run: RunKey,
     at: SocketAddr,
@@ -109,7 +109,7 @@ type Socket = WebSocketStream<TcpStream>;
 /// A listener has read its next event.
 type ReadResult = Result<Instant, String>;
 
-impl TestEnv {
+impl StreamBench {
     async fn open() -> Result<Self, String> {
         let dir = tempfile::tempdir().map_err(to_text)?;
         let store =

@@ -34,7 +34,7 @@ const SLACK_TOKEN: &str = "xoxb-fake";
 const CHANNEL: &str = "C0APPROVALS";
 
 /// A server with a worker. Both stop when this is dropped.
-pub struct TestEnv {
+pub struct BrowserEnv {
     // In the order in which they stop.
     _shutdown: CancellationToken,
     url: String,
@@ -100,7 +100,7 @@ fn credential(name: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-impl TestEnv {
+impl BrowserEnv {
     /// Starts a server, with the workflow applied for each of these tenants.
     pub fn new(tenants: &[&str]) -> Self {
         Self::with_login(tenants, async |_| None)

@@ -85,7 +85,7 @@ pub(crate) struct Counts {
 
 /// Runs `load` and counts its requests.
 pub(crate) async fn count(load: Load, runs: u32) -> Result<Counts, String> {
-    let env = TestEnv::new(load).await?;
+    let env = CostEnv::new(load).await?;
     let shutdown = worker::CancellationToken::new();
     // The sweep is counted separately: how often it falls into the measurement depends on the machine.
     let settings = WorkerSettings {
@@ -103,7 +103,7 @@ pub(crate) async fn count(load: Load, runs: u32) -> Result<Counts, String> {
     counts
 }
 
-struct TestEnv {
+struct CostEnv {
     load: Load,
     plan: Plan,
     engine: Arc<Engine<Store>>,
@@ -122,7 +122,7 @@ struct Functions {
     answers: Vec<Id>,
 }
 
-impl TestEnv {
+impl CostEnv {
     async fn new(load: Load) -> Result<Self, String> {
         let meter = Meter::default();
         let embedded = SqliteStore::memory(SqliteOptions::default()).map_err(to_text)?;

@@ -42,7 +42,7 @@ pub struct ExternalSystems {
     pub slack: FakeSlack,
 }
 
-pub struct TestEnv {
+pub struct DeployedEnv {
     pub external: ExternalSystems,
     /// The deployed HTTP API.
     pub api: Api,
@@ -80,7 +80,7 @@ impl TestConfig {
     }
 }
 
-impl TestEnv {
+impl DeployedEnv {
     /// Creates and deploys everything.
     pub async fn open(name: &str) -> Self {
         Self::open_at(TestConfig::from_environment(), name).await

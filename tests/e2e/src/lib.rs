@@ -15,7 +15,7 @@ mod storm;
 mod wait;
 mod zip;
 
-pub use env::{ExternalSystems, TENANT, TRACEPARENT, TestConfig, TestEnv};
+pub use env::{DeployedEnv, ExternalSystems, TENANT, TRACEPARENT, TestConfig};
 pub use gateway::{Api, Function, Gateway, Reply};
 pub use process::WorkerProcess;
 pub use proxy::{RecordedRequests, RecordingProxy};

@@ -153,7 +153,7 @@ enum Kind {
 fn measure(kind: Kind, sizes: Sizes, seed: u64) -> Result<Measurement, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.map_err(to_text)?.block_on(async {
-        let env = TestEnv::new(seed).await?;
+        let env = MeasureEnv::new(seed).await?;
         match kind {
             Kind::Evidence => env.build_evidence(sizes.bundles).await,
             Kind::Wake => env.wake(sizes.due).await,
@@ -165,12 +165,12 @@ fn measure(kind: Kind, sizes: Sizes, seed: u64) -> Result<Measurement, String> {
     })
 }
 
-struct TestEnv {
+struct MeasureEnv {
     aws: SimulatedAws,
     services: Services,
 }
 
-impl TestEnv {
+impl MeasureEnv {
     async fn new(seed: u64) -> Result<Self, String> {
         Ok(Self { aws: SimulatedAws::new(seed, false).await?, services: Services::new(LATENCY) })
     }

@@ -3,11 +3,11 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
+use crate::env::CliEnv;
 use crate::http_stub::HttpStub;
-use crate::test_env::TestEnv;
 
 /// A finished run with a reversible effect and an approved one.
-pub(crate) fn finished(env: &TestEnv, stub: &HttpStub) -> String {
+pub(crate) fn finished(env: &CliEnv, stub: &HttpStub) -> String {
     let address = stub.address();
     let run = env.start(&format!(
         "workflow: account
@@ -35,13 +35,13 @@ steps:
 
 #[test]
 fn evidence_verifies_without_the_store() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     let got = env.run(&format!("bundle get {run}")).expect(0);
     got.prints(&format!("{run}.bundle"))
         .prints(&format!("verify it with: countersign bundle verify {run}.bundle"));
 
-    let elsewhere = TestEnv::new();
+    let elsewhere = CliEnv::new();
     for name in [format!("{run}.bundle"), format!("{run}.bundle.pub")] {
         std::fs::copy(env.path(&name), elsewhere.path(&name)).unwrap();
     }
@@ -64,7 +64,7 @@ fn evidence_verifies_without_the_store() {
 
 #[test]
 fn evidence_of_another_run_is_not_written() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let one =
         "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}";
     let (first, second) = (env.start(one), env.start(one));
@@ -80,7 +80,7 @@ fn evidence_of_another_run_is_not_written() {
 
 #[test]
 fn flipped_byte_is_refused_with_a_reason() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
     let honest = std::fs::read(env.path("a.bundle")).unwrap();
@@ -101,7 +101,7 @@ fn flipped_byte_is_refused_with_a_reason() {
 
 #[test]
 fn wrong_key_does_not_verify() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
     env.run("--store other.db worker --until-idle").expect(0);
@@ -113,7 +113,7 @@ fn wrong_key_does_not_verify() {
 /// The signer replaces its key between two runs. The auditor has the first key.
 #[test]
 fn evidence_of_a_replaced_key_still_verifies() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let workflow =
         "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}";
     let first = env.start(workflow);
@@ -147,7 +147,7 @@ fn evidence_of_a_replaced_key_still_verifies() {
 /// A command that was interrupted has added the new key, and the private key is still the old one.
 #[test]
 fn interrupted_replacement_of_the_key_is_completed() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let workflow =
         "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}";
     env.start(workflow);
@@ -172,7 +172,7 @@ fn interrupted_replacement_of_the_key_is_completed() {
 
 #[test]
 fn key_of_a_deployment_is_replaced_in_the_public_file() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     for store in ["old", "new"] {
         env.run(&format!("--store {store} worker --until-idle")).expect(0);
     }
@@ -186,7 +186,7 @@ fn key_of_a_deployment_is_replaced_in_the_public_file() {
 
 #[test]
 fn trusted_key_can_be_configured() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start(
         "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}",
     );
@@ -202,7 +202,7 @@ fn trusted_key_can_be_configured() {
 
 #[test]
 fn missing_or_invalid_key_is_named_with_a_fix() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
     std::fs::rename(env.path("a.bundle.pub"), env.path("kept.pub")).unwrap();
@@ -220,7 +220,7 @@ fn missing_or_invalid_key_is_named_with_a_fix() {
 
 #[test]
 fn existing_files_are_not_overwritten() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     env.write("a.bundle", "mine");
     env.run(&format!("bundle get {run} --out a.bundle")).expect(1).prints("a.bundle already exists");
@@ -235,7 +235,7 @@ fn existing_files_are_not_overwritten() {
 
 #[test]
 fn bundle_bytes_are_deterministic() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
     env.run(&format!("bundle get {run} --out b.bundle")).expect(0);
@@ -245,7 +245,7 @@ fn bundle_bytes_are_deterministic() {
 
 #[test]
 fn unfinished_run_has_no_evidence() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.run("bundle get run-1").expect(3).prints("countersign.db does not exist");
     let run = env.start("{workflow: w, version: 1, steps: [{id: a, tool: wait.event, with: {event: e}}]}");
     env.run("bundle get run-1").expect(2).prints("run default/run-1 not found");
@@ -258,7 +258,7 @@ fn unfinished_run_has_no_evidence() {
 
 #[test]
 fn bundle_show_lists_steps_approvals_and_undo() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
     let shown = env.run("bundle show a.bundle --key a.bundle.pub --html page.html").expect(0);
@@ -284,7 +284,7 @@ fn bundle_show_lists_steps_approvals_and_undo() {
 /// A forger can make a bundle in a store of their own, and send its key along.
 #[test]
 fn bundle_with_its_own_key_is_not_shown_as_verified() {
-    let (forger, stub) = (TestEnv::new(), HttpStub::open());
+    let (forger, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&forger, &stub);
     forger.run(&format!("bundle get {run} --out forged.bundle")).expect(0);
     let shown = forger.run("bundle show forged.bundle --html page.html").expect(0);
@@ -302,7 +302,7 @@ fn bundle_with_its_own_key_is_not_shown_as_verified() {
 
 #[test]
 fn altered_store_yields_no_bundle() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     std::fs::copy(env.path("countersign.db.pub"), env.path("kept.pub")).unwrap();
     env.run("--store other.db worker --until-idle").expect(0);
@@ -313,7 +313,7 @@ fn altered_store_yields_no_bundle() {
 
 #[test]
 fn lost_public_key_is_restored_or_requested() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
     std::fs::remove_file(env.path("countersign.db.pub")).unwrap();
@@ -329,7 +329,7 @@ fn lost_public_key_is_restored_or_requested() {
 
 #[test]
 fn store_is_private_and_a_readable_signing_key_is_refused() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     let mode = |name: &str| std::fs::metadata(env.path(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("countersign.db"), mode("countersign.db.key")), (0o600, 0o600));

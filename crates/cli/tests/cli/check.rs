@@ -1,6 +1,6 @@
 //! `workflow check`: the location, the excerpt and the fix.
 
-use crate::test_env::TestEnv;
+use crate::env::CliEnv;
 
 const GOOD: &str = "\
 workflow: good
@@ -20,7 +20,7 @@ steps:
 
 #[test]
 fn valid_workflow_is_summarized() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("good.yaml", GOOD);
     let answer =
         env.run("workflow check good.yaml").expect(0).prints("good.yaml: workflow good, version 2, 2 steps");
@@ -31,7 +31,7 @@ fn valid_workflow_is_summarized() {
 
 #[test]
 fn tab_is_reported_where_it_is() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     for (text, line) in [
         ("workflow: w\nversion: 1\nsteps:\n  - id: a\n\ttool: transform\n", 5),
         ("workflow: w\nversion: 1\nsteps:\n  - id: a\n    tool: transform\n    with:\n\t  value: 1\n", 7),
@@ -44,7 +44,7 @@ fn tab_is_reported_where_it_is() {
 
 #[test]
 fn misspelled_tool_field_is_refused() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let misspelled = |with: &str| {
         format!(
             "workflow: w\nversion: 1\nsteps:\n  - id: post\n    tool: http.request\n    with:\n      url: 'https://example.com/'\n      {with}\n"
@@ -64,7 +64,7 @@ fn misspelled_tool_field_is_refused() {
 
 #[test]
 fn invalid_workflow_shows_line_column_and_caret() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("bad.yaml", BAD);
     let answer = env.run("workflow check bad.yaml").expect(2);
     assert_eq!(
@@ -78,7 +78,7 @@ fn invalid_workflow_shows_line_column_and_caret() {
 
 #[test]
 fn invalid_file_does_not_hide_the_others() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("good.yaml", GOOD);
     env.write("bad.yaml", BAD);
     let answer = env.run("workflow check bad.yaml good.yaml missing.yaml").expect(2);
@@ -91,7 +91,7 @@ fn invalid_file_does_not_hide_the_others() {
 
 #[test]
 fn binary_or_oversized_file_is_refused() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("binary.yaml", b"workflow: \xff\xfe");
     env.run("workflow check binary.yaml").expect(2).prints("binary.yaml is not UTF-8 text");
     env.write("large.yaml", vec![b'#'; 4 * 1024 * 1024]);
@@ -101,7 +101,7 @@ fn binary_or_oversized_file_is_refused() {
 
 #[test]
 fn invalid_workflow_starts_no_run() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("bad.yaml", BAD);
     env.run("run start bad.yaml").expect(2).prints("line 5, column 5");
     env.run("run list").expect(3).prints("the store countersign.db does not exist");

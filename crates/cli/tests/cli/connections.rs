@@ -1,6 +1,6 @@
 //! `connection …`.
 
-use crate::test_env::TestEnv;
+use crate::env::CliEnv;
 
 const CONFIG: &str = "\
 connections:
@@ -13,7 +13,7 @@ const SET: &str = "connection set sn --kind servicenow --base-url https://acme.s
 
 #[test]
 fn connection_is_set_listed_and_removed() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("config.yaml", CONFIG);
     let set = format!("{SET} --config config.yaml --basic svc=vault://kv/acme/sn#password --as ada");
     env.run(&set)
@@ -32,7 +32,7 @@ fn connection_is_set_listed_and_removed() {
 
 #[test]
 fn refused_connection_changes_nothing() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("config.yaml", CONFIG);
     for (options, words) in [
         ("--bearer vault://kv/umbrella/sn#token", "vault://kv/umbrella/sn#token"),
@@ -52,7 +52,7 @@ fn refused_connection_changes_nothing() {
     env.run("connection list --tenant acme").expect(0).prints("no connections");
 }
 
-fn refuses(env: &TestEnv, command: &str, words: &str) {
+fn refuses(env: &CliEnv, command: &str, words: &str) {
     let refused = env.run(command);
     assert_ne!(refused.code, 0, "{command}");
     assert!(!format!("{refused:?}").contains("hunter2"), "{refused:?}");

@@ -1,12 +1,12 @@
 //! A worker that kills itself at a numbered call to the store, and the take-over by another.
 
+use crate::env::CliEnv;
 use crate::http_stub::HttpStub;
-use crate::test_env::TestEnv;
 
 #[test]
 fn killed_worker_loses_and_repeats_nothing() {
     for point in ["0:before", "2:after", "4:after", "6:before", "7:after"] {
-        let (env, stub) = (TestEnv::new(), HttpStub::open());
+        let (env, stub) = (CliEnv::new(), HttpStub::open());
         let address = stub.address();
         let post = format!("{{ method: PUT, url: 'http://{address}/notes', effect: native_key }}");
         let run = env.start(&format!(
@@ -27,6 +27,6 @@ fn killed_worker_loses_and_repeats_nothing() {
 
 #[test]
 fn crash_option_is_hidden_from_help() {
-    let help = TestEnv::new().run("worker --help").expect(0);
+    let help = CliEnv::new().run("worker --help").expect(0);
     assert!(!help.out.contains("crash"), "{}", help.out);
 }

@@ -1,10 +1,10 @@
 //! `countersign demo`.
 
-use crate::test_env::TestEnv;
+use crate::env::CliEnv;
 
 #[test]
 fn demo_passes_all_its_checks() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let answer = env.run("demo").expect(0);
     let answer = answer
         .prints("assignment_group: \"\" → \"db-oncall\"")
@@ -25,7 +25,7 @@ fn demo_passes_all_its_checks() {
 
 #[test]
 fn demo_keep_leaves_store_and_evidence() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let verdict = env.run("demo --keep kept --json").expect(0).json();
     assert_eq!(verdict["ok"], true);
     let claims = verdict["checks"].as_array().unwrap();
@@ -50,7 +50,7 @@ fn demo_keep_leaves_store_and_evidence() {
 
 #[test]
 fn demo_pause_requires_a_terminal() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.run_on("demo --pause --keep kept", b"").expect(2).prints("standard input is not a terminal");
     env.run("demo --pause --json").expect(2).prints("--pause cannot be used with --json");
     assert!(!env.path("kept").exists());

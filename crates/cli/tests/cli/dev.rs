@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::test_env::TestEnv;
+use crate::env::CliEnv;
 
 /// Every wait takes well under a second, more on a busy machine.
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ struct Dev {
 }
 
 impl Dev {
-    fn start(env: &TestEnv, port: u16) -> Self {
+    fn start(env: &CliEnv, port: u16) -> Self {
         let command = format!("dev --dir d --port {port} --json");
         let mut child = env.command(&command).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -84,13 +84,13 @@ fn send_request(address: &str, request: &str) -> String {
 }
 
 /// Runs the suggested command and returns the run.
-fn run_suggested_command(env: &TestEnv, dev: &Dev) -> String {
+fn run_suggested_command(env: &CliEnv, dev: &Dev) -> String {
     let line = format!("{} --json", dev.info["first_command"].as_str().unwrap());
     env.run_in_shell(&line).expect(0).json()["run"].as_str().unwrap().to_owned()
 }
 
 /// Waits until the run has `status`.
-fn wait_for_status(env: &TestEnv, run: &str, status: &str) {
+fn wait_for_status(env: &CliEnv, run: &str, status: &str) {
     let began = Instant::now();
     loop {
         let seen = env.run(&format!("--store d/dev.db run show {run} --json")).expect(0).json();
@@ -113,7 +113,7 @@ fn wait_for_approval_button(dev: &Dev) {
 
 #[test]
 fn dev_run_is_approved_and_survives_a_restart() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let dev = Dev::start(&env, 0);
     let page = dev.page("page");
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
@@ -149,7 +149,7 @@ fn four_ports() -> u16 {
 
 #[test]
 fn pending_approval_survives_a_restart() {
-    let (env, port) = (TestEnv::new(), four_ports());
+    let (env, port) = (CliEnv::new(), four_ports());
     let dev = Dev::start(&env, port);
     let run = run_suggested_command(&env, &dev);
     wait_for_approval_button(&dev);
@@ -183,7 +183,7 @@ fn body_of(reply: &str) -> Value {
 
 #[test]
 fn dev_applies_the_sample_workflow_once() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let listed = || env.run("--store d/dev.db workflow list --json").expect(0).json();
     let dev = Dev::start(&env, 0);
     let first = listed();
@@ -198,7 +198,7 @@ fn dev_applies_the_sample_workflow_once() {
 
 #[test]
 fn incident_webhook_starts_one_run() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let dev = Dev::start(&env, 0);
     let secret = dev.info["webhook_secret"].as_str().unwrap();
     assert!(dev.info["webhook_command"].as_str().unwrap().contains(secret));
@@ -225,7 +225,7 @@ fn incident_webhook_starts_one_run() {
 }
 
 /// Waits until the run exists.
-fn wait_for_run(env: &TestEnv, run: &str) {
+fn wait_for_run(env: &CliEnv, run: &str) {
     let began = Instant::now();
     while env.run(&format!("--store d/dev.db run show {run} --json")).code != 0 {
         assert!(began.elapsed() < WAIT_MAX, "no run was started");
@@ -235,7 +235,7 @@ fn wait_for_run(env: &TestEnv, run: &str) {
 
 #[test]
 fn second_dev_needs_another_directory() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let dev = Dev::start(&env, 0);
     let before = std::fs::read(env.path("d/countersign.yaml")).unwrap();
     env.run("dev --dir d --port 0").expect(2).prints("another `countersign dev` uses").prints("--dir");
@@ -245,7 +245,7 @@ fn second_dev_needs_another_directory() {
 
 #[test]
 fn dev_names_a_port_in_use() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let answer = env.run(&format!("dev --dir d --port {port}")).expect(2);
@@ -254,7 +254,7 @@ fn dev_names_a_port_in_use() {
 
 #[test]
 fn cost_is_listed_by_step_and_by_workflow() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.run("cost").expect(3).prints("does not exist");
     let dev = Dev::start(&env, 0);
     let run = run_suggested_command(&env, &dev);

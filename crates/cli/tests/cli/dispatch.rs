@@ -1,6 +1,6 @@
 //! `dispatch …` and `backout`.
 
-use crate::test_env::TestEnv;
+use crate::env::CliEnv;
 
 const WAITS: &str = "\
 workflow: waits
@@ -11,7 +11,7 @@ steps:
 
 #[test]
 fn dispatch_status_shows_who_stopped_it_and_why() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.run("dispatch status").expect(0).prints("all tenants: dispatch is running").prints("tenant default");
     env.run("dispatch stop").expect(2).prints("--reason");
     let stop = env.run("dispatch stop --reason fire --as ada").expect(0);
@@ -32,7 +32,7 @@ fn dispatch_status_shows_who_stopped_it_and_why() {
 
 #[test]
 fn tenant_set_keeps_the_dispatch_switch() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.run("dispatch stop --reason fire").expect(0);
     env.write("tenant.yaml", "{people: {ada: {}}}");
     env.run("tenant set tenant.yaml").expect(0).prints("user ada added");
@@ -42,7 +42,7 @@ fn tenant_set_keeps_the_dispatch_switch() {
 
 #[test]
 fn backout_counts_first_and_ends_runs_with_yes() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("waits.yaml", WAITS);
     let run = env.run("run start waits.yaml --record servicenow:incident:9d38 --json").expect(0).json();
     env.run("backout --reason wrong").expect(1).prints("1 run of tenant default would end").prints("--yes");
@@ -61,7 +61,7 @@ fn backout_counts_first_and_ends_runs_with_yes() {
 
 #[test]
 fn backout_all_covers_every_tenant() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("waits.yaml", WAITS);
     let run = env.run("run start waits.yaml --tenant acme --json").expect(0).json();
     env.run(&format!("run pause {} --tenant acme --reason look", run["run"].as_str().unwrap())).expect(0);

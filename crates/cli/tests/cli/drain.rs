@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::env::CliEnv;
 use crate::http_stub::HttpStub;
-use crate::test_env::TestEnv;
 
 /// A step that waits for the stub, and one that takes no time.
 pub(crate) fn slow_then_quick(address: &str) -> String {
@@ -22,7 +22,7 @@ steps:
 
 #[test]
 fn sigterm_lets_the_running_step_finish() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = env.start(&slow_then_quick(&stub.address()));
     let allowed = format!("--allow-host {}", stub.address());
     let worker = env.worker(&allowed);
@@ -46,7 +46,7 @@ fn sigterm_lets_the_running_step_finish() {
 
 #[test]
 fn second_signal_ends_the_worker_at_once() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = env.start(&slow_then_quick(&stub.address()));
     let options = format!("--allow-host {} --lease 1s", stub.address());
     let worker = env.worker(&options);

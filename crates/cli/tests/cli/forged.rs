@@ -6,12 +6,12 @@ use domain::{Digest, Event, RunKey, chain};
 use rusqlite::{Connection, params};
 
 use crate::bundle::finished;
+use crate::env::{CliEnv, WAIT_MAX};
 use crate::http_stub::HttpStub;
-use crate::test_env::{TestEnv, WAIT_MAX};
 
 /// Forges a run: bob's approval becomes eve's in the chain, the record and the approvals, with correct
 /// hashes.
-fn forge(env: &TestEnv, run: &str) -> Connection {
+fn forge(env: &CliEnv, run: &str) -> Connection {
     let store = Connection::open(env.path("countersign.db")).unwrap();
     let key = RunKey { tenant: "default".parse().unwrap(), run: run.parse().unwrap() };
     let eve = |text: &str| text.replace("bob", "eve");
@@ -48,7 +48,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Asks a worker for the evidence, and returns its log.
-fn request_evidence(env: &TestEnv, store: &Connection, run: &str) -> String {
+fn request_evidence(env: &CliEnv, store: &Connection, run: &str) -> String {
     let job = "INSERT INTO messages (queue, visible_at, tenant, run, job)
                VALUES ('steps', 0, 'default', ?1, 'build_evidence')";
     store.execute(job, [run]).unwrap();
@@ -66,7 +66,7 @@ fn request_evidence(env: &TestEnv, store: &Connection, run: &str) -> String {
 
 #[test]
 fn run_changed_after_signing_is_detected() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     env.run(&format!("run show {run}")).expect(0).prints("verified, same as in the signed bundle");
     assert_eq!(env.show(&run)["chain"]["evidence"], "matches");
@@ -83,7 +83,7 @@ fn run_changed_after_signing_is_detected() {
 
 #[test]
 fn altered_approval_or_bundle_is_detected() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     let store = Connection::open(env.path("countersign.db")).unwrap();
     let approvals = |from: &str, to: &str| {
@@ -103,7 +103,7 @@ fn altered_approval_or_bundle_is_detected() {
 
 #[test]
 fn altered_receipt_is_detected() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     let store = Connection::open(env.path("countersign.db")).unwrap();
     let receipts = |from: &str, to: &str| {
@@ -123,7 +123,7 @@ fn altered_receipt_is_detected() {
 /// A bundle without a valid signature must not count because it names a key that cannot be verified.
 #[test]
 fn bundle_of_another_key_does_not_verify_a_run() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     let store = Connection::open(env.path("countersign.db")).unwrap();
     let text = "CAST(body AS TEXT)";
@@ -149,7 +149,7 @@ fn altered_run_is_not_signed_again() {
         ("evidence; DELETE FROM bundles", "its entry in the transparency log differs"),
         ("evidence; DELETE FROM bundles; DELETE FROM log", "contradict its head"),
     ] {
-        let (env, stub) = (TestEnv::new(), HttpStub::open());
+        let (env, stub) = (CliEnv::new(), HttpStub::open());
         let run = finished(&env, &stub);
         let store = forge(&env, &run);
         store.execute_batch(&format!("DELETE FROM {rows}")).unwrap();
@@ -162,7 +162,7 @@ fn altered_run_is_not_signed_again() {
 
 #[test]
 fn restored_store_has_another_log() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let one =
         "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}";
     env.start(one);
@@ -193,7 +193,7 @@ fn restored_store_has_another_log() {
 /// SQLite would apply the commits in the log of the old database to the restored one.
 #[test]
 fn restore_refuses_the_log_of_the_old_database() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.start(
         "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}",
     );
@@ -220,7 +220,7 @@ fn restore_refuses_the_log_of_the_old_database() {
 /// Another process holds the store open, so that the last commits are in the write-ahead log.
 #[test]
 fn backup_has_the_commits_of_the_write_ahead_log() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.start(
         "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}",
     );
@@ -240,7 +240,7 @@ fn backup_has_the_commits_of_the_write_ahead_log() {
 
 #[test]
 fn lost_evidence_row_is_restored_from_the_bundle() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = finished(&env, &stub);
     env.run(&format!("bundle get {run} --out first.bundle")).expect(0);
     let store = Connection::open(env.path("countersign.db")).unwrap();

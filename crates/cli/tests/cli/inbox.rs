@@ -5,11 +5,11 @@ use engine::InboundEvent;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
+use crate::env::CliEnv;
 use crate::server::engine;
-use crate::test_env::TestEnv;
 
 /// The run of an event for acme that no workflow accepts.
-fn unmatched(env: &TestEnv) -> String {
+fn unmatched(env: &CliEnv) -> String {
     let event = InboundEvent {
         tenant: "acme".parse().unwrap(),
         key: "webhook:1".parse().unwrap(),
@@ -31,7 +31,7 @@ fn unmatched(env: &TestEnv) -> String {
 
 #[test]
 fn commands_explain_why_a_run_did_not_start() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = unmatched(&env);
     for verb in ["show", "timeline", "cancel"] {
         let no = env.run(&format!("--store inbox.db run {verb} {run} --tenant acme")).expect(2);

@@ -17,6 +17,8 @@ mod dispatch;
 #[cfg(test)]
 mod drain;
 #[cfg(test)]
+mod env;
+#[cfg(test)]
 mod forged;
 #[cfg(test)]
 mod http_stub;
@@ -42,8 +44,6 @@ mod serve;
 mod server;
 #[cfg(test)]
 mod tenant;
-#[cfg(test)]
-mod test_env;
 #[cfg(test)]
 mod timeline;
 #[cfg(test)]

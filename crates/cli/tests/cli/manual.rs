@@ -1,10 +1,10 @@
 //! Shell completions and manual pages.
 
-use crate::test_env::TestEnv;
+use crate::env::CliEnv;
 
 #[test]
 fn completions_exist_for_every_shell() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     for (name, words) in [
         ("bash", "complete -F _countersign"),
         ("zsh", "#compdef countersign"),
@@ -20,7 +20,7 @@ fn completions_exist_for_every_shell() {
 
 #[test]
 fn every_command_has_a_manual_page() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.run("man").expect(0).prints(".TH countersign 1");
     let written = env.run("man --out pages --json").expect(0).json();
     let pages = written["pages"].as_array().unwrap();
@@ -43,7 +43,7 @@ fn documented_exit_codes_match_help() {
         .map(|row| row.replacen(" |", "", 1))
         .collect();
     assert_eq!(rows.len(), 5);
-    let help = TestEnv::new().run("--help").expect(0).out;
+    let help = CliEnv::new().run("--help").expect(0).out;
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for row in rows {
         assert!(help.contains(&row), "{row:?} is not in {help}");

@@ -1,6 +1,6 @@
 //! `policy …`.
 
-use crate::test_env::TestEnv;
+use crate::env::CliEnv;
 
 const RULES: &str = r#"package countersign
 
@@ -30,8 +30,8 @@ steps:
 ";
 
 /// A env with a policy in `policy/`, and a workflow.
-fn env() -> TestEnv {
-    let env = TestEnv::new();
+fn env() -> CliEnv {
+    let env = CliEnv::new();
     std::fs::create_dir_all(env.path("policy/tests")).unwrap();
     env.write("policy/rules.rego", RULES);
     env.write("policy/tests/rules_test.rego", TESTS);
@@ -150,7 +150,7 @@ fn explain_errors_name_the_cause() {
 
 #[test]
 fn explain_works_without_configured_systems() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write(
         "workflow.yaml",
         "workflow: triage
@@ -211,7 +211,7 @@ fn applied_policy_can_be_exported() {
 
 #[test]
 fn default_policy_can_be_exported_and_tested() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.run("policy show --dir mine").expect(0).prints("the default policy");
     env.run("policy test mine").expect(0).prints("tests passed");
 }
@@ -271,7 +271,7 @@ steps:
 
 #[test]
 fn explain_lists_the_declared_rollback() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("workflow.yaml", DECLARED_ROLLBACK);
     let input = r#"{"other":"46d44a5dc0a8010e0000d1c4c4d4a5d0"}"#;
     let answer = env.run_with("policy explain workflow.yaml --input", input).expect(0);

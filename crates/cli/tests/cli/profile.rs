@@ -2,18 +2,18 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::test_env::TestEnv;
+use crate::env::CliEnv;
 
 const KEY: &str =
     "csk_acme_5d41402abc4b2a76_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-fn mode(env: &TestEnv, name: &str, mode: u32) {
+fn mode(env: &CliEnv, name: &str, mode: u32) {
     std::fs::set_permissions(env.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]
 fn profiles_are_added_selected_and_removed() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.run("profile list").expect(0).prints("no profiles");
     env.run("profile add work --url https://countersign.example --key-env WORK_KEY")
         .expect(0)
@@ -38,7 +38,7 @@ fn profiles_are_added_selected_and_removed() {
 
 #[test]
 fn insecure_server_url_is_refused() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     for url in
         ["http://countersign.example", "ftp://countersign.example", "https://ada:pw@countersign.example"]
     {
@@ -49,7 +49,7 @@ fn insecure_server_url_is_refused() {
 
 #[test]
 fn key_readable_by_others_is_not_used() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("work.key", KEY);
     mode(&env, "work.key", 0o644);
     env.run("profile add work --url http://127.0.0.1:9 --key-file work.key").expect(0);
@@ -67,7 +67,7 @@ fn key_readable_by_others_is_not_used() {
 
 #[test]
 fn profile_key_location_is_exclusive() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.run("profile add work --url http://127.0.0.1:9 --key-env WORK_KEY").expect(0);
     let mut command = env.command("run list --profile work");
     let output = command.env("COUNTERSIGN_API_KEY", KEY).output().unwrap();
@@ -77,7 +77,7 @@ fn profile_key_location_is_exclusive() {
 
 #[test]
 fn target_precedence_is_options_env_profile() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.run("profile add work --url http://127.0.0.1:9 --key-env WORK_KEY").expect(0);
     env.run("profile use work").expect(0);
     env.run("run list").expect(2).prints("WORK_KEY");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::test_env::TestEnv;
+use crate::env::CliEnv;
 
 const BEGIN: &str = "<!-- from here on: `countersign workflow reference` -->\n";
 
@@ -13,7 +13,7 @@ const BLESS: &str = "COUNTERSIGN_BLESS";
 
 #[test]
 fn workflow_docs_match_the_reference() {
-    let printed = TestEnv::new().run("workflow reference").expect(0).out;
+    let printed = CliEnv::new().run("workflow reference").expect(0).out;
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/workflows.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, tables) = page.split_once(BEGIN).expect("the page marks where the tables start");
@@ -26,7 +26,7 @@ fn workflow_docs_match_the_reference() {
 
 #[test]
 fn reference_has_json_output() {
-    let reference = TestEnv::new().run("workflow reference --json").expect(0).json();
+    let reference = CliEnv::new().run("workflow reference --json").expect(0).json();
     let objects = reference["objects"].as_array().unwrap();
     let step = objects.iter().find(|object| object["title"] == "a step").unwrap();
     let id = json!({
@@ -47,7 +47,7 @@ fn reference_has_json_output() {
 
 #[test]
 fn reference_examples_are_valid_steps() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let printed = env.run("workflow reference").expect(0).out;
     let examples: Vec<&str> =
         printed.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();

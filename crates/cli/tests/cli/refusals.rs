@@ -6,8 +6,8 @@ use domain::{Cause, Initiator, RunKey};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
+use crate::env::CliEnv;
 use crate::server::engine;
-use crate::test_env::TestEnv;
 
 const WAIT: &str = "{workflow: w, version: 1, steps: [{id: a, tool: wait.event, with: {event: e}}]}";
 
@@ -16,7 +16,7 @@ const TOO_LARGE: usize = 8 * 1024 * 1024 + 1;
 
 #[test]
 fn missing_or_invalid_store_is_named() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.run("run list")
         .expect(3)
         .prints("the store countersign.db does not exist")
@@ -33,7 +33,7 @@ fn missing_or_invalid_store_is_named() {
 
 #[test]
 fn store_option_overrides_the_environment() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("workflow.yaml", WAIT);
     let named = |args: &str| {
         let mut command = env.command(args);
@@ -46,7 +46,7 @@ fn store_option_overrides_the_environment() {
 
 #[test]
 fn unknown_run_is_not_found_in_any_tenant() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start(WAIT);
     for line in [
         "run show run-1".to_owned(),
@@ -66,7 +66,7 @@ fn unknown_run_is_not_found_in_any_tenant() {
 
 #[test]
 fn invalid_arguments_are_refused() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start(WAIT);
     let long = "x".repeat(129);
     for (line, words) in [
@@ -92,7 +92,7 @@ fn invalid_arguments_are_refused() {
 
 #[test]
 fn invalid_or_ambiguous_json_is_refused() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("workflow.yaml", WAIT);
     for (input, words) in [
         ("{\"a\": }", "line 1 column 7"),
@@ -111,7 +111,7 @@ fn invalid_or_ambiguous_json_is_refused() {
 
 #[test]
 fn oversized_input_is_refused() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start(WAIT);
     let body = vec![b' '; TOO_LARGE];
     env.write("large.json", &body);
@@ -127,7 +127,7 @@ fn oversized_input_is_refused() {
 
 #[test]
 fn large_input_is_stored_whole() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write(
         "workflow.yaml",
         "{workflow: w, version: 1, steps: [{id: a, tool: transform, with: {value: '${ size(trigger) }'}}]}",
@@ -140,7 +140,7 @@ fn large_input_is_stored_whole() {
 
 #[test]
 fn terminal_control_characters_are_replaced() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start(WAIT);
     let harmful = "\u{1b}[2Jgone\u{202e}";
     let key = RunKey { tenant: "default".parse().unwrap(), run: run.parse().unwrap() };
@@ -156,7 +156,7 @@ fn terminal_control_characters_are_replaced() {
 
 #[test]
 fn control_characters_of_an_input_are_not_printed() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write(
         "workflow.yaml",
         "{workflow: w, version: 1, steps: [{id: a, tool: transform, with: {value: '${ trigger }'}}]}",
@@ -176,7 +176,7 @@ fn control_characters_of_an_input_are_not_printed() {
 
 #[test]
 fn closed_stdout_is_success() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.start(WAIT);
     let mut child = env.command("run list").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -187,7 +187,7 @@ fn closed_stdout_is_success() {
 
 #[test]
 fn run_with_missing_payload_fails() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write(
         "long.yaml",
         "workflow: long\nversion: 1\nsteps: [{ id: a, tool: transform, with: { value: '${ trigger.text }' } }]\n",
@@ -205,7 +205,7 @@ fn run_with_missing_payload_fails() {
 
 #[test]
 fn altered_event_is_detected() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start(WAIT);
     let store = rusqlite::Connection::open(env.path("countersign.db")).unwrap();
     let alter = "UPDATE history SET event = CAST(replace(CAST(event AS TEXT), 'ada', 'eve') AS BLOB)";
@@ -217,7 +217,7 @@ fn altered_event_is_detected() {
 
 #[test]
 fn aws_commands_do_not_touch_a_file() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     for line in
         ["key create ada --role admin", "dispatch stop --all --reason fire", "backout --all --reason fire"]
     {

@@ -1,7 +1,7 @@
 //! `run rollback` and `run cancel`.
 
+use crate::env::CliEnv;
 use crate::http_stub::HttpStub;
-use crate::test_env::TestEnv;
 
 /// Creates an account at `path` with a rollback, sends a mail without one, and waits.
 fn workflow(address: &str, path: &str) -> String {
@@ -24,7 +24,7 @@ steps:
 
 #[test]
 fn rolled_back_run_lists_every_effect() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = env.start(&workflow(&stub.address(), "accounts"));
     let allowed = format!("--allow-host {}", stub.address());
     env.work(&allowed);
@@ -43,7 +43,7 @@ fn rolled_back_run_lists_every_effect() {
 
 #[test]
 fn irreversible_action_as_rollback_in_dev() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let close = "method: PUT, url: 'http://{address}/accounts/1/close'".replace("{address}", &stub.address());
     let mail = close.replace("PUT", "POST").replace("accounts/1/close", "mails/sorry");
     let run = env.start(&workflow(&stub.address(), "accounts").replace(&close, &mail));
@@ -59,7 +59,7 @@ fn irreversible_action_as_rollback_in_dev() {
 
 #[test]
 fn cancel_during_an_effect_rolls_it_back() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = env.start(&workflow(&stub.address(), "slow"));
     let worker = env.worker(&format!("--allow-host {} --until-idle", stub.address()));
     stub.wait_for_requests(1);
@@ -91,7 +91,7 @@ fn cancel_during_an_effect_rolls_it_back() {
 
 #[test]
 fn rollback_without_effects_is_refused() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start("{workflow: w, version: 1, steps: [{id: a, tool: wait.event, with: {event: e}}]}");
     env.run(&format!("run rollback {run}"))
         .expect(1)
@@ -101,7 +101,7 @@ fn rollback_without_effects_is_refused() {
 
 #[test]
 fn rollback_down_to_a_step_keeps_earlier_effects() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let address = stub.address();
     let step = |id: &str| {
         format!(

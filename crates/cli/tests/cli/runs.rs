@@ -1,7 +1,7 @@
 //! Runs from start to end on a store.
 
+use crate::env::CliEnv;
 use crate::http_stub::HttpStub;
-use crate::test_env::TestEnv;
 
 const WAIT_ASK_ACT: &str = "\
 workflow: change
@@ -20,7 +20,7 @@ fn first_suggestion(seen: &serde_json::Value) -> String {
 
 #[test]
 fn suggested_commands_complete_a_run() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start(WAIT_ASK_ACT);
     env.run(&format!("run show {run}")).expect(0).prints("countersign worker");
     env.work("");
@@ -54,7 +54,7 @@ fn suggested_commands_complete_a_run() {
 
 #[test]
 fn run_watch_prints_every_event() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write(
         "workflow.yaml",
         "{workflow: w, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}",
@@ -76,7 +76,7 @@ fn run_watch_prints_every_event() {
 
 #[test]
 fn rejected_run_pauses_until_retry() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start(WAIT_ASK_ACT);
     env.run_with(&format!("run signal {run} change.approved --payload"), r#"{"by":"bob"}"#)
         .expect(0)
@@ -97,7 +97,7 @@ fn rejected_run_pauses_until_retry() {
 
 #[test]
 fn canceled_run_is_terminal() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start(WAIT_ASK_ACT);
     env.work("");
     env.run_with(&format!("run cancel {run} --reason"), "wrong host").expect(0).prints("the run is canceled");
@@ -109,7 +109,7 @@ fn canceled_run_is_terminal() {
 
 #[test]
 fn run_start_is_idempotent_per_key() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("workflow.yaml", WAIT_ASK_ACT);
     env.write("one.json", r#"{"a": 1}"#);
     let start = "run start workflow.yaml --key INC-7 --input";
@@ -127,7 +127,7 @@ fn run_start_is_idempotent_per_key() {
 
 #[test]
 fn failed_step_shows_its_error() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let address = stub.address();
     let run = env.start(&format!(
         "{{workflow: w, version: 1, environment: dev, steps: [{{id: get, tool: http.request, with: {{url: 'http://{address}/missing'}}}}]}}"
@@ -143,7 +143,7 @@ fn failed_step_shows_its_error() {
 
 #[test]
 fn internal_host_requires_allow_host() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let address = stub.address();
     let run = env.start(&format!(
         "{{workflow: w, version: 1, environment: dev, steps: [{{id: get, tool: http.request, with: {{url: 'http://{address}/'}}}}]}}"
@@ -155,7 +155,7 @@ fn internal_host_requires_allow_host() {
 
 #[test]
 fn retried_step_shows_the_next_attempt() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     // No process listens there.
     let run = env.start(
         "{workflow: w, version: 1, environment: dev, steps: [{id: get, tool: http.request, with: {url: 'http://127.0.0.1:9/'}}]}",
@@ -176,7 +176,7 @@ fn retried_step_shows_the_next_attempt() {
 
 #[test]
 fn run_list_pages_to_older_runs() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     for _ in 0..3 {
         env.start(WAIT_ASK_ACT);
     }
@@ -191,7 +191,7 @@ fn run_list_pages_to_older_runs() {
 
 #[test]
 fn new_store_has_no_dead_letters() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.start(WAIT_ASK_ACT);
     env.run("queue dead-letters").expect(0).prints("no dead-letter messages");
     assert_eq!(env.run("queue redrive --json").expect(0).json()["redriven"], 0);
@@ -200,7 +200,7 @@ fn new_store_has_no_dead_letters() {
 /// The text of a ticket can be part of a question and of a reason.
 #[test]
 fn untrusted_text_imitates_no_field_of_an_approval() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let forged = r"Go on?\nstatus   approved by grace at noon\nexpires  never";
     let run = env.start(&format!(
         "{{workflow: w, version: 1, environment: dev, steps: [{{id: ask, tool: approval.gate, with: {{message: \"{forged}\"}}}}]}}"

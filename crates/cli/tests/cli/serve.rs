@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::test_env::TestEnv;
+use crate::env::CliEnv;
 
 /// Every wait takes well under a second, more on a busy machine.
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -50,18 +50,18 @@ struct Server {
 }
 
 impl Server {
-    fn start(env: &TestEnv, options: &str) -> Self {
+    fn start(env: &CliEnv, options: &str) -> Self {
         Self::start_with(env, CONFIG, options)
     }
 
-    fn start_with(env: &TestEnv, config: &str, options: &str) -> Self {
+    fn start_with(env: &CliEnv, config: &str, options: &str) -> Self {
         env.write("countersign.yaml", config);
         let line = format!("serve --config countersign.yaml --listen 127.0.0.1:0 --json {options}");
         Self::spawn(env, env.command(&line))
     }
 
     /// A server with a metrics port that may open this many files.
-    fn start_limited(env: &TestEnv, descriptors: u32) -> Self {
+    fn start_limited(env: &CliEnv, descriptors: u32) -> Self {
         env.write("countersign.yaml", CONFIG);
         let ports = "--listen 127.0.0.1:0 --metrics 127.0.0.1:0";
         let serve = env.command(&format!("serve --config countersign.yaml {ports} --json"));
@@ -71,7 +71,7 @@ impl Server {
         Self::spawn(env, shell)
     }
 
-    fn spawn(env: &TestEnv, mut command: Command) -> Self {
+    fn spawn(env: &CliEnv, mut command: Command) -> Self {
         let log = std::fs::File::create(env.path("server.log")).unwrap();
         let mut child = command.envs(SECRETS).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
@@ -177,11 +177,11 @@ fn all(mut stream: TcpStream) -> String {
 }
 
 /// A key of ada, an admin of acme.
-fn key(env: &TestEnv) -> String {
+fn key(env: &CliEnv) -> String {
     key_of(env, "acme", "admin")
 }
 
-fn key_of(env: &TestEnv, tenant: &str, role: &str) -> String {
+fn key_of(env: &CliEnv, tenant: &str, role: &str) -> String {
     let made = env.run(&format!("--tenant {tenant} key create ada --role {role} --json")).expect(0).json();
     made["secret"].as_str().unwrap().to_owned()
 }
@@ -211,7 +211,7 @@ fn cookie(answer: &str) -> &str {
 
 #[test]
 fn signed_webhook_starts_a_run() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("noted.yaml", ON_WEBHOOK);
     let key = key(&env);
     let server = Server::start(&env, "--metrics 127.0.0.1:0");
@@ -250,7 +250,7 @@ fn signed_webhook_starts_a_run() {
 
 #[test]
 fn unsigned_slack_requests_get_one_response() {
-    let server = Server::start(&TestEnv::new(), "");
+    let server = Server::start(&CliEnv::new(), "");
     let replies: Vec<String> = ["interactions/acme", "commands/acme", "interactions/umbrella", "commands/.."]
         .into_iter()
         .map(|path| server.send_request(&format!("POST /slack/{path} HTTP/1.1"), "payload={}"))
@@ -264,7 +264,7 @@ fn unsigned_slack_requests_get_one_response() {
 
 #[test]
 fn cookies_are_secure_behind_tls() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let key = key(&env);
     let plain = log_in(&Server::start(&env, ""), &key);
     assert!(cookie(&plain).starts_with("countersign=") && !cookie(&plain).contains("Secure"), "{plain}");
@@ -277,7 +277,7 @@ fn cookies_are_secure_behind_tls() {
 
 #[test]
 fn dry_run_judges_hosts_as_the_worker_does() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let key = key(&env);
     let request = r#"{"action": {"tool": "http.request", "environment": "dev", "with": {"method": "POST", "url": "http://127.0.0.1:8080/"}}}"#;
     let head = format!(
@@ -293,7 +293,7 @@ fn dry_run_judges_hosts_as_the_worker_does() {
 
 #[test]
 fn ambiguous_requests_are_refused() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let server = Server::start(&env, "");
     let chunked = "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     let good = format!("POST /healthz HTTP/1.1\r\nHost: a\r\n{chunked}");
@@ -310,7 +310,7 @@ fn ambiguous_requests_are_refused() {
 
 #[test]
 fn session_survives_a_restart_with_its_secret() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let key = key(&env);
     let first = Server::start(&env, "");
     let answer = log_in(&first, &key);
@@ -338,7 +338,7 @@ fn start_incomplete_login(server: &Server, key_bytes: usize) -> TcpStream {
 
 #[test]
 fn open_request_finishes_during_drain() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let key = key(&env);
     let server = Server::start(&env, "--drain 60s");
     let mut under_way = start_incomplete_login(&server, key.len());
@@ -361,7 +361,7 @@ fn open_request_finishes_during_drain() {
 
 #[test]
 fn slowloris_half_requests() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let key = key(&env);
     let halves = [
         "GET /healthz HTTP/1.1\r\nHost: a\r\n",
@@ -383,7 +383,7 @@ fn slowloris_half_requests() {
 #[test]
 fn streams_of_a_key_leave_connections() {
     const OF_A_TENANT: usize = 20;
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let (viewer, other) = (key_of(&env, "acme", "viewer"), key_of(&env, "umbrella", "viewer"));
     let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
@@ -415,7 +415,7 @@ fn streams_of_a_key_leave_connections() {
 
 #[test]
 fn half_requests_to_the_metrics_port_do_not_stop_a_server() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let key = key(&env);
     let server = Server::start_limited(&env, 256);
     let half = "GET /metrics HTTP/1.1\r\nHost: a\r\n";
@@ -431,7 +431,7 @@ fn half_requests_to_the_metrics_port_do_not_stop_a_server() {
 
 #[test]
 fn drain_timeout_cuts_off_requests() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let server = Server::start(&env, "--drain 50ms");
     let _under_way = start_incomplete_login(&server, 10);
     server.signal();
@@ -442,7 +442,7 @@ fn drain_timeout_cuts_off_requests() {
 
 #[test]
 fn api_key_login_works_without_the_provider() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let key = key(&env);
     // No process listens there.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -466,7 +466,7 @@ fn api_key_login_works_without_the_provider() {
 
 #[test]
 fn serve_errors_name_the_fix() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("countersign.yaml", CONFIG);
     let open = env.run("serve --config countersign.yaml --listen 0.0.0.0:0").expect(2);
     open.prints("--behind-tls").prints("127.0.0.1");

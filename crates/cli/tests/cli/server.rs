@@ -17,7 +17,7 @@ use store::SqliteStore;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use crate::test_env::{TestEnv, WAIT_MAX};
+use crate::env::{CliEnv, WAIT_MAX};
 
 const WAIT_ASK: &str = "
 workflow: triage
@@ -55,12 +55,12 @@ pub(crate) fn engine(path: &Path) -> Engine<SqliteStore> {
 }
 
 impl Server {
-    fn on(env: &TestEnv) -> Self {
+    fn on(env: &CliEnv) -> Self {
         Self::at(env, "127.0.0.1:0", true)
     }
 
     /// A server at `address`, with or without live streams.
-    fn at(env: &TestEnv, address: &str, streams: bool) -> Self {
+    fn at(env: &CliEnv, address: &str, streams: bool) -> Self {
         let engine = engine(&env.path("server.db"));
         let api = Api::new(Authenticator::new(Arc::new(engine)), CursorSecret::new([7; 32]));
         let requests = Requests::default();
@@ -102,7 +102,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn of(env: &TestEnv, run: &str, profile: &str) -> Self {
+    fn of(env: &CliEnv, run: &str, profile: &str) -> Self {
         Self::start(env.command(&format!("run watch {run} --json --profile {profile}")))
     }
 
@@ -147,13 +147,13 @@ impl Drop for Follower {
 }
 
 /// The events that `run watch` prints on the store.
-fn events_on_store(env: &TestEnv, run: &str) -> Vec<Value> {
+fn events_on_store(env: &CliEnv, run: &str) -> Vec<Value> {
     let watched = env.run(&format!("run watch {run} --json --store server.db --tenant acme")).expect(0);
     watched.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Creates a profile for `person` of `tenant` with a key of this role.
-fn profile(env: &TestEnv, server: &Server, (tenant, person): (&str, &str), role: &str) {
+fn profile(env: &CliEnv, server: &Server, (tenant, person): (&str, &str), role: &str) {
     env.run(&format!(
         "--store server.db --tenant {tenant} key create {person} --role {role} --out {person}.key"
     ))
@@ -163,8 +163,8 @@ fn profile(env: &TestEnv, server: &Server, (tenant, person): (&str, &str), role:
 }
 
 /// An environment with a server, with ada (admin), grace (approver) and eve (viewer) of acme, and mallory of umbrella.
-fn acme() -> (TestEnv, Server) {
-    let env = TestEnv::new();
+fn acme() -> (CliEnv, Server) {
+    let env = CliEnv::new();
     let server = Server::on(&env);
     profile(&env, &server, ("acme", "ada"), "admin");
     profile(&env, &server, ("acme", "grace"), "approver");
@@ -174,7 +174,7 @@ fn acme() -> (TestEnv, Server) {
     (env, server)
 }
 
-fn started(env: &TestEnv) -> String {
+fn started(env: &CliEnv) -> String {
     env.run("workflow apply triage.yaml --profile ada").expect(0).prints("version 1 is applied");
     let run = env.run("run start triage --profile ada --key INC-7 --json").expect(0).json();
     env.run("worker --store server.db --until-idle").expect(0);
@@ -409,7 +409,7 @@ fn dispatch_and_backout_page_through_many_runs() {
 }
 
 /// Starts `count` runs of the applied workflow.
-async fn start_many(env: &TestEnv, count: usize) {
+async fn start_many(env: &CliEnv, count: usize) {
     let engine = engine(&env.path("server.db"));
     let handle = engine.tenant_handle(&"acme".parse().unwrap(), &testkit::ada());
     for n in 0..count {
@@ -422,13 +422,13 @@ async fn start_many(env: &TestEnv, count: usize) {
 }
 
 /// Sends the event that the run waits for and runs a worker, both on the store itself.
-fn signal_and_work(env: &TestEnv, run: &str) {
+fn signal_and_work(env: &CliEnv, run: &str) {
     let on = "--store server.db --tenant acme";
     env.run(&format!("run signal {run} change.approved {on}")).expect(0);
     env.run("worker --store server.db --until-idle").expect(0);
 }
 
-fn answer(env: &TestEnv, run: &str) {
+fn answer(env: &CliEnv, run: &str) {
     let on = "--store server.db --tenant acme";
     env.run(&format!("approval approve {run} ask --by grace {on}")).expect(0);
     env.run("worker --store server.db --until-idle").expect(0);
@@ -471,7 +471,7 @@ fn run_watch_survives_a_server_restart() {
 
 #[test]
 fn run_watch_polls_without_streams() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let server = Server::at(&env, "127.0.0.1:0", false);
     profile(&env, &server, ("acme", "ada"), "admin");
     env.write("triage.yaml", WAIT_ASK);

@@ -1,6 +1,6 @@
 //! `tenant …`.
 
-use crate::test_env::TestEnv;
+use crate::env::CliEnv;
 
 const FILE: &str = "\
 people:
@@ -14,7 +14,7 @@ caps:
 
 #[test]
 fn tenant_set_prints_every_change() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("acme.yaml", FILE);
     let set = env.run("tenant set acme.yaml --tenant acme").expect(0);
     set.prints("tenant acme, revision 0")
@@ -38,7 +38,7 @@ fn tenant_set_prints_every_change() {
 
 #[test]
 fn tenant_show_output_can_be_set() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("acme.yaml", FILE);
     env.run("tenant set acme.yaml").expect(0);
     let shown = env.run("tenant show --json").expect(0).json();
@@ -51,7 +51,7 @@ fn tenant_show_output_can_be_set() {
 
 #[test]
 fn invalid_tenant_file_changes_nothing() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     for (file, words) in [
         (
             "{people: {ada: {}}, groups: {db: [ada, eve]}}",
@@ -79,7 +79,7 @@ fn invalid_tenant_file_changes_nothing() {
 
 #[test]
 fn only_group_members_may_approve() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write("acme.yaml", "{people: {ada: {}, bob: {}, eve: {}}, groups: {db-oncall: [bob]}}");
     env.run("tenant set acme.yaml").expect(0);
     std::fs::create_dir(env.path("policy")).unwrap();

@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use crate::test_env::TestEnv;
+use crate::env::CliEnv;
 
 const TWO_STEPS: &str = "
 workflow: w
@@ -32,7 +32,7 @@ fn terminal() -> (OwnedFd, File) {
 
 #[test]
 fn timeline_draws_steps_and_open_waits() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start(TWO_STEPS);
     env.work("");
     let drawn = env.run(&format!("run timeline {run} --plain --width 80")).expect(0);
@@ -51,7 +51,7 @@ fn timeline_draws_steps_and_open_waits() {
 
 #[test]
 fn timeline_uses_shades_in_utf8_locales() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start(TWO_STEPS);
     env.work("");
     let drawn = |locale: &str| {
@@ -65,7 +65,7 @@ fn timeline_uses_shades_in_utf8_locales() {
 
 #[test]
 fn broken_chain_is_not_drawn() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start(TWO_STEPS);
     let store = rusqlite::Connection::open(env.path("countersign.db")).unwrap();
     let alter = "UPDATE history SET event = CAST(replace(CAST(event AS TEXT), 'ada', 'eve') AS BLOB)";
@@ -75,7 +75,7 @@ fn broken_chain_is_not_drawn() {
 
 #[test]
 fn progress_bar_is_drawn_on_terminals_only() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write(
         "workflow.yaml",
         TWO_STEPS
@@ -104,7 +104,7 @@ fn progress_bar_is_drawn_on_terminals_only() {
 
 #[test]
 fn follow_and_watch_are_aliases() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.write(
         "workflow.yaml",
         "{workflow: w, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}",

@@ -1,7 +1,7 @@
 //! `run undo`.
 
+use crate::env::CliEnv;
 use crate::http_stub::HttpStub;
-use crate::test_env::TestEnv;
 
 /// Two effects with a rollback, and a mail without one.
 fn workflow(address: &str) -> String {
@@ -29,7 +29,7 @@ fn requests(stub: &HttpStub) -> Vec<String> {
 
 #[test]
 fn undo_reverts_effects_newest_first() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let run = env.start(&workflow(&stub.address()));
     let allowed = format!("--allow-host {}", stub.address());
     env.work(&allowed);
@@ -61,7 +61,7 @@ fn undo_reverts_effects_newest_first() {
 
 #[test]
 fn undo_of_unfinished_run_names_rollback() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start("{workflow: w, version: 1, steps: [{id: a, tool: wait.event, with: {event: e}}]}");
     for option in ["", "--plan"] {
         let refused = env.run(&format!("run undo {run} {option}")).expect(1);
@@ -72,7 +72,7 @@ fn undo_of_unfinished_run_names_rollback() {
 
 #[test]
 fn run_without_effects_has_no_undo() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let run = env.start("{workflow: w, version: 1, steps: [{id: a, tool: transform, with: {value: 1}}]}");
     env.work("");
     env.run(&format!("run undo {run} --plan")).expect(0).prints("had no effects").prints("nothing to undo");
@@ -81,7 +81,7 @@ fn run_without_effects_has_no_undo() {
 
 #[test]
 fn irreversible_effect_is_named() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     let address = stub.address();
     let run = env.start(&format!(
         "{{workflow: w, version: 1, environment: dev, steps: [{{id: mail, tool: http.request, with: {{method: PUT, url: 'http://{address}/mails', effect: native_key}}}}]}}"

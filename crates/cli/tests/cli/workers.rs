@@ -6,11 +6,11 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::drain::slow_then_quick;
+use crate::env::CliEnv;
 use crate::http_stub::HttpStub;
-use crate::test_env::TestEnv;
 
 /// Waits until the only registered worker fulfils `condition`.
-fn wait_for_worker(env: &TestEnv, condition: impl Fn(&Value) -> bool) -> Value {
+fn wait_for_worker(env: &CliEnv, condition: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..600 {
         let listed = env.run("worker list --all --json").expect(0).json();
         if let Some(worker) = listed["workers"].as_array().unwrap().first().filter(|worker| condition(worker))
@@ -22,13 +22,13 @@ fn wait_for_worker(env: &TestEnv, condition: impl Fn(&Value) -> bool) -> Value {
     panic!("no such worker is registered");
 }
 
-fn worker_info(env: &TestEnv) -> Value {
+fn worker_info(env: &CliEnv) -> Value {
     wait_for_worker(env, |_| true)
 }
 
 #[test]
 fn drained_worker_finishes_its_step_and_stops() {
-    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let (env, stub) = (CliEnv::new(), HttpStub::open());
     env.run("worker list").expect(0).prints("no workers").prints("countersign worker");
     let run = env.start(&slow_then_quick(&stub.address()));
     let worker = env.worker(&format!("--allow-host {}", stub.address()));
@@ -66,7 +66,7 @@ fn drained_worker_finishes_its_step_and_stops() {
 
 #[test]
 fn stopped_worker_is_listed_as_stopped() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     let worker = env.worker("");
     assert_eq!(worker_info(&env)["status"], "idle");
     worker.signal(Signal::TERM);
@@ -76,7 +76,7 @@ fn stopped_worker_is_listed_as_stopped() {
 
 #[test]
 fn changes_for_all_tenants_have_an_audit_log() {
-    let env = TestEnv::new();
+    let env = CliEnv::new();
     env.start(
         "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}",
     );

@@ -10,16 +10,16 @@ use domain::{
 use proptest::prelude::*;
 
 use crate::cases;
+use crate::env::{Commit, LedgerEnv, Outcome, Run};
 use crate::plans;
 use crate::scenario::{any_scenario, governed_scenario};
-use crate::test_env::{Commit, Outcome, Run, TestEnv};
 
 proptest! {
     #![proptest_config(cases())]
 
     #[test]
     fn first_attempt_needs_an_allowing_verdict_in_the_chain(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let Outcome::Granted(grant) = &commit.outcome else { return };
             let Some(receipt) = grant.receipt.as_ref().filter(|_| grant.mode == AttemptMode::Fresh) else { return };
             let intended = intents(commit).last().unwrap();
@@ -32,7 +32,7 @@ proptest! {
     #[test]
     fn approval_covers_one_action_of_one_step(scenario in any_scenario()) {
         let mut covered: BTreeMap<ApprovalId, (Digest, StepSeq)> = BTreeMap::new();
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             for intent in intents(commit) {
                 let Some(approval) = intent.approval else { continue };
                 let now = (intent.action, intent.seq);
@@ -44,7 +44,7 @@ proptest! {
     #[test]
     fn decided_approval_stays_decided(scenario in any_scenario()) {
         let mut known: BTreeMap<ApprovalId, Approval> = BTreeMap::new();
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             for approval in &commit.decision.approvals {
                 if let Some(before) = known.insert(approval.id.clone(), approval.clone()) {
                     assert_stays_decided(&before, approval);
@@ -55,7 +55,7 @@ proptest! {
 
     #[test]
     fn approval_is_open_iff_its_step_waits(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let run = &env.runs[commit.run];
             let waits = match &run.record.step_state {
                 StepState::WaitingApproval { approval, .. } => Some(approval),
@@ -68,7 +68,7 @@ proptest! {
 
     #[test]
     fn every_change_except_use_notifies_approvers(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             for approval in &commit.decision.approvals {
                 let job = Job::NotifyApproval { approval: approval.id.clone(), revision: approval.revision };
                 let shown = commit.decision.outgoing.iter().any(|message| message.job == job);
@@ -79,7 +79,7 @@ proptest! {
 
     #[test]
     fn only_eligible_users_approve(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             for approval in &commit.decision.approvals {
                 for person in approval.approvers() {
                     assert_eq!(approval.excluded.role_of(person), None);
@@ -94,7 +94,7 @@ proptest! {
     fn approvers_of_an_effect_did_not_shape_it(scenario in governed_scenario()) {
         let first = || BTreeSet::from([0, 3, 4].map(plans::person));
         let mut shaped = [first(), first(), first()];
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             for intent in intents(commit) {
                 let Some(approval) = intent.approval else { continue };
                 let approval = &env.runs[commit.run].approvals[approval];
@@ -114,7 +114,7 @@ proptest! {
 
     #[test]
     fn decision_counts_users_of_the_directory_only(scenario in governed_scenario()) {
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let decided = commit.decision.events.iter().any(|chained| matches!(
                 chained.event.body, EventBody::ApprovalVoted { status: ApprovalStatus::Approved, .. }
             ));
@@ -129,7 +129,7 @@ proptest! {
     #[test]
     fn repeated_request_names_the_rejection_and_the_attempt(scenario in governed_scenario()) {
         let mut rejected = [None; 3];
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let run = &env.runs[commit.run];
             for chained in &commit.decision.events {
                 match &chained.event.body {

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use crate::cases;
+use crate::env::{LedgerEnv, Run};
 use crate::scenario::any_scenario;
-use crate::test_env::{Run, TestEnv};
 
 proptest! {
     #![proptest_config(cases())]
@@ -75,7 +75,7 @@ proptest! {
 }
 
 fn run_scenario(scenario: &crate::scenario::Scenario) -> Run {
-    TestEnv::run(scenario, |_, _| {}).runs.remove(0)
+    LedgerEnv::run(scenario, |_, _| {}).runs.remove(0)
 }
 
 fn verified(run: &Run) -> Result<(), ChainError> {

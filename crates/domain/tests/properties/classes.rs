@@ -5,9 +5,9 @@ use domain::record::Effects;
 use domain::retry_policy::RetryPolicy;
 use domain::{PlannedStep, RunStatus, StepState};
 
+use crate::env::{self, LedgerEnv};
 use crate::regressions::{FINISH, env_with, failed, mode, own, undoable};
 use crate::scenario::Op;
-use crate::test_env::{self, TestEnv};
 
 /// A tool of each class, and the mode of the next attempt when an earlier one may have acted. The last class has none.
 const CLASSES: [(&str, Option<AttemptMode>); 5] = [
@@ -19,13 +19,13 @@ const CLASSES: [(&str, Option<AttemptMode>); 5] = [
 ];
 
 /// A run of one step, which is leased.
-fn leased_env(step: PlannedStep) -> TestEnv {
+fn leased_env(step: PlannedStep) -> LedgerEnv {
     let mut env = env_with([vec![step], vec![own("read")]]);
     env.apply(0, Op::Advance).unwrap();
     env
 }
 
-fn status_and_effects(env: &TestEnv) -> (RunStatus, Effects) {
+fn status_and_effects(env: &LedgerEnv) -> (RunStatus, Effects) {
     let record = &env.runs[0].record;
     (record.status, record.effects)
 }
@@ -91,7 +91,7 @@ fn unknown_outcome_keeps_the_cause() {
         let StepState::Unresolved { failure, .. } = &record.step_state else {
             panic!("{:?}", record.step_state)
         };
-        let known = test_env::failure();
+        let known = env::failure();
         assert_eq!(failure.code, "OUTCOME_UNKNOWN");
         assert_eq!(failure.message, format!("{}: {}", known.code, known.message));
         let reason = record.pause.as_ref().map(|pause| pause.reason.as_str());

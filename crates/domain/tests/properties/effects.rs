@@ -8,8 +8,8 @@ use domain::{EffectClass, IdempotencyKey, Receipt, StepRecord, StepStatus};
 use proptest::prelude::*;
 
 use crate::cases;
+use crate::env::{LedgerEnv, Outcome, Run, open_intent};
 use crate::scenario::any_scenario;
-use crate::test_env::{Outcome, Run, TestEnv, open_intent};
 
 proptest! {
     #![proptest_config(cases())]
@@ -17,7 +17,7 @@ proptest! {
     #[test]
     fn opaque_effect_repeats_only_with_authorization(scenario in any_scenario()) {
         let mut may_have_happened = BTreeSet::new();
-        TestEnv::run(&scenario, |_, commit| match &commit.outcome {
+        LedgerEnv::run(&scenario, |_, commit| match &commit.outcome {
             Outcome::Granted(grant) => {
                 if let Some(key) = performs_opaque(grant) {
                     assert!(may_have_happened.insert(key.clone()), "{key} is done again");
@@ -32,7 +32,7 @@ proptest! {
 
     #[test]
     fn performed_effect_is_never_repeated(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             for replaced in commit.replaced.iter().flatten() {
                 assert!(!is_done(replaced), "{replaced:?}");
             }
@@ -41,7 +41,7 @@ proptest! {
 
     #[test]
     fn intent_of_another_step_is_never_continued(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             for (change, replaced) in commit.decision.receipts.iter().zip(&commit.replaced) {
                 let Some(open) = replaced.as_ref().filter(|r| r.state == ReceiptState::Intent) else { continue };
                 let new = &change.receipt;
@@ -52,7 +52,7 @@ proptest! {
 
     #[test]
     fn granted_effect_has_an_intent_in_the_ledger(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let Outcome::Granted(grant) = &commit.outcome else { return };
             if let Some(receipt) = &grant.receipt {
                 assert_eq!(env.receipts.get(&receipt.key), Some(receipt));
@@ -63,7 +63,7 @@ proptest! {
 
     #[test]
     fn every_performed_effect_has_a_step_record(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let run = &env.runs[commit.run];
             for receipt in receipts_of(env, run).filter(|receipt| is_done(receipt)) {
                 assert!(run.steps.iter().any(|step| records(step, receipt)), "{receipt:?}");
@@ -73,7 +73,7 @@ proptest! {
 
     #[test]
     fn effect_counts_match_receipts(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let run = &env.runs[commit.run];
             let done = |rollback| receipts_of(env, run).filter(|r| is_done(r) && r.rollback == rollback).count();
             assert_eq!(run.record.effects.done as usize, done(false));
@@ -83,7 +83,7 @@ proptest! {
 
     #[test]
     fn every_open_intent_is_tracked_or_counted_unknown(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let run = &env.runs[commit.run];
             let open = receipts_of(env, run).filter(|r| r.state == ReceiptState::Intent).count();
             let unknown = run.record.effects.unknown as usize;
@@ -103,7 +103,7 @@ fn is_done(receipt: &Receipt) -> bool {
     matches!(receipt.state, ReceiptState::Done { .. })
 }
 
-fn receipts_of<'w>(env: &'w TestEnv, run: &'w Run) -> impl Iterator<Item = &'w Receipt> {
+fn receipts_of<'w>(env: &'w LedgerEnv, run: &'w Run) -> impl Iterator<Item = &'w Receipt> {
     env.receipts.values().filter(|receipt| receipt.run == run.record.key.run)
 }
 

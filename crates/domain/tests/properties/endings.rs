@@ -4,8 +4,8 @@ use domain::{RunStatus, StepState};
 use proptest::prelude::*;
 
 use crate::cases;
+use crate::env::LedgerEnv;
 use crate::scenario::{Op, WorkerRef, any_scenario};
-use crate::test_env::TestEnv;
 
 /// More rounds than any run needs.
 const ROUNDS_MAX: usize = 200;
@@ -18,7 +18,7 @@ proptest! {
 
     #[test]
     fn driven_run_ends(scenario in any_scenario()) {
-        let mut env = TestEnv::run(&scenario, |_, _| {});
+        let mut env = LedgerEnv::run(&scenario, |_, _| {});
         let mut resumes = 0;
         let ended = advance_until_ended(&mut env, |env| {
             resumes += 1;
@@ -29,7 +29,7 @@ proptest! {
 
     #[test]
     fn canceled_run_ends_without_a_resume(scenario in any_scenario()) {
-        let mut env = TestEnv::run(&scenario, |_, _| {});
+        let mut env = LedgerEnv::run(&scenario, |_, _| {});
         env.apply(0, Op::Cancel);
         let ended = advance_until_ended(&mut env, |env| {
             env.apply(0, Op::Cancel);
@@ -39,7 +39,7 @@ proptest! {
 }
 
 /// Advances the first run until it ends. `operator` acts whenever the run is paused.
-fn advance_until_ended(env: &mut TestEnv, mut operator: impl FnMut(&mut TestEnv)) -> bool {
+fn advance_until_ended(env: &mut LedgerEnv, mut operator: impl FnMut(&mut LedgerEnv)) -> bool {
     for _ in 0..ROUNDS_MAX {
         let record = &env.runs[0].record;
         let op = match (record.status, &record.step_state) {

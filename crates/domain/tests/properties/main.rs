@@ -1,7 +1,7 @@
 //! Properties of all plans and runs.
 //!
 //! A scenario is two random plans and a random list of operations: work, failures, expired leases, requests, votes,
-//! deliveries, repetitions, old fences and clock jumps. It runs in a [`test_env::TestEnv`], which enforces the
+//! deliveries, repetitions, old fences and clock jumps. It runs in a [`env::LedgerEnv`], which enforces the
 //! conditions of a store, and every commit is checked.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a property fails by panicking")]
 
@@ -13,13 +13,13 @@ mod chain;
 mod classes;
 mod effects;
 mod endings;
+mod env;
 mod json;
 mod plans;
 mod regressions;
 mod runs;
 mod scenario;
 mod schedule;
-mod test_env;
 mod transitions;
 mod validation;
 

@@ -10,9 +10,9 @@ use domain::{
     RunStatus, StepState,
 };
 
+use crate::env::{Commit, LedgerEnv, Outcome};
 use crate::plans::{call, event_name, person, plan, step};
 use crate::scenario::{Binding, Op, PlannedOp, Scenario, WorkerRef};
-use crate::test_env::{Commit, Outcome, TestEnv};
 
 const APPROVE: Op = Op::Vote { back: 0, approve: true, person: 1 };
 pub(crate) const FINISH: Op = Op::Finish { who: WorkerRef::Current, hand_off: false };
@@ -574,8 +574,8 @@ fn rollback_waiting_for_approval_is_not_canceled() {
     assert_eq!(env.runs[0].record.status, RunStatus::WaitingApproval);
 }
 
-pub(crate) fn env_with(steps: [Vec<PlannedStep>; 2]) -> TestEnv {
-    TestEnv::new(&Scenario { plans: steps.map(plan), ops: Vec::new() }, |_, _| {})
+pub(crate) fn env_with(steps: [Vec<PlannedStep>; 2]) -> LedgerEnv {
+    LedgerEnv::new(&Scenario { plans: steps.map(plan), ops: Vec::new() }, |_, _| {})
 }
 
 /// A call whose effect belongs to this step alone.
@@ -599,7 +599,7 @@ fn retried(tool: &str, blast_radius: BlastRadius) -> PlannedStep {
 }
 
 /// The first attempt starts, with the approvals that it needs.
-fn start_approved(env: &mut TestEnv) {
+fn start_approved(env: &mut LedgerEnv) {
     env.apply(0, Op::Advance).unwrap();
     if env.runs[0].record.status == RunStatus::WaitingApproval {
         approve(env);
@@ -612,7 +612,7 @@ fn start_approved(env: &mut TestEnv) {
     );
 }
 
-fn approve(env: &mut TestEnv) {
+fn approve(env: &mut LedgerEnv) {
     env.apply(0, APPROVE).unwrap();
     if env.runs[0].record.status == RunStatus::WaitingApproval {
         env.apply(0, Op::Vote { back: 0, approve: true, person: 2 }).unwrap();

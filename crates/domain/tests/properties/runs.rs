@@ -9,15 +9,15 @@ use domain::{
 use proptest::prelude::*;
 
 use crate::cases;
+use crate::env::{Commit, LedgerEnv, Outcome, Run};
 use crate::scenario::any_scenario;
-use crate::test_env::{Commit, Outcome, Run, TestEnv};
 
 proptest! {
     #![proptest_config(cases())]
 
     #[test]
     fn every_write_increments_the_version(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             let before = commit.before.as_ref().map(|before| before.version);
             assert_eq!(commit.decision.replaces, before);
             assert_eq!(commit.decision.record.version.0, before.map_or(1, |version| version.0 + 1));
@@ -26,7 +26,7 @@ proptest! {
 
     #[test]
     fn fence_never_decreases_and_grows_with_each_grant(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             let Some(before) = &commit.before else { return };
             let after = &commit.decision.record;
             match &commit.outcome {
@@ -38,7 +38,7 @@ proptest! {
 
     #[test]
     fn write_under_old_fence_is_refused(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             if let Some(fence) = commit.holds {
                 assert_eq!(lease(commit).map(|lease| lease.fence), Some(fence));
             }
@@ -47,7 +47,7 @@ proptest! {
 
     #[test]
     fn only_expired_leases_are_taken_over(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let granted = matches!(commit.outcome, Outcome::Granted(_));
             if let Some(lease) = lease(commit).filter(|_| granted && commit.holds.is_none()) {
                 assert!(lease.until <= env.now);
@@ -57,7 +57,7 @@ proptest! {
 
     #[test]
     fn ended_run_never_changes(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             if let Some(before) = commit.before.as_ref().filter(|before| before.status.is_terminal()) {
                 assert_unchanged(before, commit);
             }
@@ -66,12 +66,12 @@ proptest! {
 
     #[test]
     fn run_succeeds_iff_all_steps_succeed(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |env, commit| assert_succeeded_together(&env.runs[commit.run]));
+        LedgerEnv::run(&scenario, |env, commit| assert_succeeded_together(&env.runs[commit.run]));
     }
 
     #[test]
     fn completed_at_is_set_iff_run_has_ended(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             let record = &commit.decision.record;
             assert_eq!(record.completed_at.is_some(), record.status.is_terminal());
         });
@@ -79,7 +79,7 @@ proptest! {
 
     #[test]
     fn every_run_that_can_advance_has_a_due_time(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             let record = &commit.decision.record;
             let idle = record.status.is_terminal() || record.status == RunStatus::Paused;
             assert_eq!(record.due_at.is_none(), idle, "{record:?}");
@@ -88,17 +88,17 @@ proptest! {
 
     #[test]
     fn pending_work_has_a_message_and_idle_runs_have_none(scenario in any_scenario()) {
-        TestEnv::run(&scenario, assert_message);
+        LedgerEnv::run(&scenario, assert_message);
     }
 
     #[test]
     fn human_decisions_use_the_decisions_queue(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| assert_queues(&commit.decision));
+        LedgerEnv::run(&scenario, |_, commit| assert_queues(&commit.decision));
     }
 
     #[test]
     fn only_the_ending_commit_requests_evidence(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             let over = |record: &RunRecord| record.status.is_terminal();
             let ends = over(&commit.decision.record) && !commit.before.as_ref().is_some_and(over);
             let requests = commit.decision.outgoing.iter().filter(|message| message.job == Job::BuildEvidence).count();
@@ -108,12 +108,12 @@ proptest! {
 
     #[test]
     fn live_state_matches_run_status(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| assert_fits(&commit.decision.record));
+        LedgerEnv::run(&scenario, |_, commit| assert_fits(&commit.decision.record));
     }
 
     #[test]
     fn chain_verifies_after_every_commit(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let Run { record, chain, .. } = &env.runs[commit.run];
             verify(&record.key, chain, record.events, &record.head).unwrap();
         });
@@ -121,7 +121,7 @@ proptest! {
 
     #[test]
     fn only_calls_are_leased(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let Run { record, plan, .. } = &env.runs[commit.run];
             let work = &plan.step(record.at).unwrap().work;
             let is_call = matches!(work, domain::plan::Work::Call(_));
@@ -131,7 +131,7 @@ proptest! {
 
     #[test]
     fn signal_is_used_at_most_once(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let Run { record, signals, .. } = &env.runs[commit.run];
             let kept = signals.values().filter(|signal| signal.buffered).count();
             assert_eq!(kept, record.buffered_signals.len());
@@ -166,7 +166,7 @@ fn assert_succeeded_together(run: &Run) {
     assert_eq!(succeeded, all && !run.record.is_rolling_back(), "{} {statuses:?}", run.record.status);
 }
 
-fn assert_message(env: &TestEnv, commit: &Commit) {
+fn assert_message(env: &LedgerEnv, commit: &Commit) {
     let record = &commit.decision.record;
     let advances = commit.decision.outgoing.iter().filter(|message| message.job == Job::Advance);
     let sent: Vec<_> = advances.collect();

@@ -9,15 +9,15 @@ use domain::{Event, RunRecord, RunStatus, StepSeq, StepStatus};
 use proptest::prelude::*;
 
 use crate::cases;
+use crate::env::{Commit, LedgerEnv};
 use crate::scenario::any_scenario;
-use crate::test_env::{Commit, TestEnv};
 
 proptest! {
     #![proptest_config(cases())]
 
     #[test]
     fn event_numbers_have_no_gaps(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             let first = commit.before.as_ref().map_or(0, |before| before.events);
             let numbers: Vec<_> = commit.decision.events.iter().map(|chained| chained.event.n).collect();
             assert_eq!(numbers, (first..commit.decision.record.events).collect::<Vec<_>>());
@@ -26,7 +26,7 @@ proptest! {
 
     #[test]
     fn run_transitions_are_legal_and_contiguous(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             let mut status = commit.before.as_ref().map(|before| before.status);
             for moved in events(commit).filter_map(|event| event.run) {
                 assert_eq!(moved.from, status);
@@ -40,7 +40,7 @@ proptest! {
 
     #[test]
     fn step_transitions_are_legal_and_contiguous(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             let mut known = status_before(commit.before.as_ref());
             for moved in events(commit).filter_map(|event| event.step.clone()) {
                 let from = known.insert(moved.seq, moved.to).unwrap_or(initial_status(commit));
@@ -52,7 +52,7 @@ proptest! {
 
     #[test]
     fn ended_step_has_one_record_naming_its_event(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let ended: Vec<_> = events(commit).filter_map(recorded_end).collect();
             let records: Vec<_> =
                 commit.decision.steps.iter().map(|record| (record.event, record.seq, record.status)).collect();
@@ -68,7 +68,7 @@ proptest! {
 
     #[test]
     fn earlier_steps_have_succeeded(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |env, commit| {
+        LedgerEnv::run(&scenario, |env, commit| {
             let run = &env.runs[commit.run];
             let done = |seq| run.steps.iter().any(|r| r.seq == seq && !r.rollback && r.status == StepStatus::Succeeded);
             assert!((0..run.record.at.0).map(StepSeq).all(done));

@@ -10,9 +10,9 @@ use domain::{
 };
 use proptest::{option, prelude::*};
 
+use crate::env::LedgerEnv;
 use crate::plans::{self, call, step};
 use crate::scenario::Scenario;
-use crate::test_env::TestEnv;
 
 const FIRST: StepSeq = StepSeq(0);
 
@@ -42,7 +42,7 @@ fn verdict_on(
     prepare: impl FnOnce(&mut RunRecord, &mut Action),
     change: impl FnOnce(&mut ActionContext<'_>),
 ) -> Verdict {
-    let env = TestEnv::new(&Scenario { plans: [plan.clone(), plan.clone()], ops: Vec::new() }, |_, _| {});
+    let env = LedgerEnv::new(&Scenario { plans: [plan.clone(), plan.clone()], ops: Vec::new() }, |_, _| {});
     let mut record = env.runs[0].record.clone();
     let mut action: Action = plans::action(plan, &record.key.run, FIRST, false);
     prepare(&mut record, &mut action);

@@ -4,14 +4,14 @@
 //! `shell.deny` is opaque and denied.
 
 mod random;
-mod test_env;
+mod story;
 
 use countersign_evidence::{BundleInput, LogEntry, SigningKey, leaf};
 use domain::chain::StoredEvent;
 use domain::merkle::{Frontier, Position};
 use domain::{Approval, Plan, Receipt, RunRecord, StepRecord};
 
-use test_env::{TestEnv, gate, plan, step, undoable, wait};
+use story::{Story, gate, plan, step, undoable, wait};
 
 pub(crate) const ORIGIN: &str = "log.example/acme";
 
@@ -66,9 +66,9 @@ impl FinishedRun {
     }
 }
 
-impl From<TestEnv> for FinishedRun {
+impl From<Story> for FinishedRun {
     /// The log already has the entries of two other runs.
-    fn from(env: TestEnv) -> Self {
+    fn from(env: Story) -> Self {
         let mut log = Frontier::default();
         for earlier in ["one", "two"] {
             log.push(domain::merkle::leaf(earlier.as_bytes()));
@@ -123,9 +123,9 @@ pub(crate) fn story(name: &str) -> FinishedRun {
     env.into()
 }
 
-fn plain() -> TestEnv {
+fn plain() -> Story {
     let steps = [step("read"), step("set.allow"), wait(), step("set.allow"), step("read")];
-    let mut run = TestEnv::start(plan(steps));
+    let mut run = Story::start(plan(steps));
     run.work();
     run.work();
     run.advance();
@@ -135,14 +135,14 @@ fn plain() -> TestEnv {
     run
 }
 
-fn one_effect() -> TestEnv {
-    let mut run = TestEnv::start(plan([step("set.allow")]));
+fn one_effect() -> Story {
+    let mut run = Story::start(plan([step("set.allow")]));
     run.work();
     run
 }
 
-fn approved_by_one() -> TestEnv {
-    let mut run = TestEnv::start(plan([step("read"), step("set.one")]));
+fn approved_by_one() -> Story {
+    let mut run = Story::start(plan([step("read"), step("set.one")]));
     run.work();
     run.advance();
     run.vote("paula", true);
@@ -150,8 +150,8 @@ fn approved_by_one() -> TestEnv {
     run
 }
 
-fn approved_by_two() -> TestEnv {
-    let mut run = TestEnv::start(plan([step("shell.two"), step("read")]));
+fn approved_by_two() -> Story {
+    let mut run = Story::start(plan([step("shell.two"), step("read")]));
     run.advance();
     run.pass_time_and_remind();
     run.vote("paula", true);
@@ -162,17 +162,17 @@ fn approved_by_two() -> TestEnv {
     run
 }
 
-fn denied() -> TestEnv {
-    let mut run = TestEnv::start(plan([step("set.allow"), step("shell.deny"), step("read")]));
+fn denied() -> Story {
+    let mut run = Story::start(plan([step("set.allow"), step("shell.deny"), step("read")]));
     run.work();
     run.advance();
     run
 }
 
 /// One rollback needs approval too.
-fn rolled_back_after_failure() -> TestEnv {
+fn rolled_back_after_failure() -> Story {
     let steps = [undoable("set.allow", "set.one"), undoable("native.allow", "set.allow"), step("read")];
-    let mut run = TestEnv::start(plan(steps));
+    let mut run = Story::start(plan(steps));
     run.work();
     run.work();
     run.advance();
@@ -184,8 +184,8 @@ fn rolled_back_after_failure() -> TestEnv {
     run
 }
 
-fn canceled() -> TestEnv {
-    let mut run = TestEnv::start(plan([step("set.allow"), step("set.one"), step("read")]));
+fn canceled() -> Story {
+    let mut run = Story::start(plan([step("set.allow"), step("set.one"), step("read")]));
     run.work();
     run.advance();
     run.cancel();
@@ -193,8 +193,8 @@ fn canceled() -> TestEnv {
 }
 
 /// The cancel request arrives while a worker holds the step: the step finishes and is rolled back.
-fn canceled_in_flight() -> TestEnv {
-    let mut run = TestEnv::start(plan([undoable("set.allow", "set.allow"), step("read")]));
+fn canceled_in_flight() -> Story {
+    let mut run = Story::start(plan([undoable("set.allow", "set.allow"), step("read")]));
     run.advance();
     run.cancel();
     run.finish();
@@ -202,8 +202,8 @@ fn canceled_in_flight() -> TestEnv {
     run
 }
 
-fn taken_over() -> TestEnv {
-    let mut run = TestEnv::start(plan([step("read"), step("native.one"), step("find.allow")]));
+fn taken_over() -> Story {
+    let mut run = Story::start(plan([step("read"), step("native.one"), step("find.allow")]));
     run.advance();
     run.expire_lease();
     run.work();
@@ -218,8 +218,8 @@ fn taken_over() -> TestEnv {
     run
 }
 
-fn gate_and_time_out() -> TestEnv {
-    let mut run = TestEnv::start(plan([gate(), wait(), step("read")]));
+fn gate_and_time_out() -> Story {
+    let mut run = Story::start(plan([gate(), wait(), step("read")]));
     run.advance();
     run.vote("paula", true);
     run.advance();
@@ -229,8 +229,8 @@ fn gate_and_time_out() -> TestEnv {
     run
 }
 
-fn gate_rejected_then_approved() -> TestEnv {
-    let mut run = TestEnv::start(plan([gate(), step("set.allow")]));
+fn gate_rejected_then_approved() -> Story {
+    let mut run = Story::start(plan([gate(), step("set.allow")]));
     run.advance();
     run.vote("paula", false);
     run.resume();
@@ -240,8 +240,8 @@ fn gate_rejected_then_approved() -> TestEnv {
     run
 }
 
-fn approval_expired() -> TestEnv {
-    let mut run = TestEnv::start(plan([undoable("set.allow", "set.allow"), step("set.two")]));
+fn approval_expired() -> Story {
+    let mut run = Story::start(plan([undoable("set.allow", "set.allow"), step("set.two")]));
     run.work();
     run.advance();
     run.vote("paula", true);
@@ -251,8 +251,8 @@ fn approval_expired() -> TestEnv {
     run
 }
 
-fn approval_rejected() -> TestEnv {
-    let mut run = TestEnv::start(plan([step("set.two")]));
+fn approval_rejected() -> Story {
+    let mut run = Story::start(plan([step("set.two")]));
     run.advance();
     run.vote("paula", true);
     run.vote("peter", false);
@@ -260,8 +260,8 @@ fn approval_rejected() -> TestEnv {
 }
 
 /// The first attempt had no effect, and the approval stays valid for the second.
-fn approval_used_twice() -> TestEnv {
-    let mut run = TestEnv::start(plan([step("set.one")]));
+fn approval_used_twice() -> Story {
+    let mut run = Story::start(plan([step("set.one")]));
     run.advance();
     run.vote("paula", true);
     run.advance();
@@ -271,8 +271,8 @@ fn approval_used_twice() -> TestEnv {
 }
 
 /// The approved action changes before it is performed.
-fn asked_again() -> TestEnv {
-    let mut run = TestEnv::start(plan([step("set.one")]));
+fn asked_again() -> Story {
+    let mut run = Story::start(plan([step("set.one")]));
     run.advance();
     run.vote("paula", true);
     run.contract += 1;
@@ -282,8 +282,8 @@ fn asked_again() -> TestEnv {
     run
 }
 
-fn outcome_unknown() -> TestEnv {
-    let mut run = TestEnv::start(plan([step("shell.one"), step("read")]));
+fn outcome_unknown() -> Story {
+    let mut run = Story::start(plan([step("shell.one"), step("read")]));
     run.advance();
     run.vote("paula", true);
     run.advance();
@@ -292,8 +292,8 @@ fn outcome_unknown() -> TestEnv {
     run
 }
 
-fn outcome_unknown_then_done() -> TestEnv {
-    let mut run = TestEnv::start(plan([step("shell.allow")]));
+fn outcome_unknown_then_done() -> Story {
+    let mut run = Story::start(plan([step("shell.allow")]));
     run.advance();
     run.lose_outcome();
     run.resume();
@@ -301,18 +301,18 @@ fn outcome_unknown_then_done() -> TestEnv {
     run
 }
 
-fn event_came_early() -> TestEnv {
-    let mut run = TestEnv::start(plan([wait()]));
+fn event_came_early() -> Story {
+    let mut run = Story::start(plan([wait()]));
     run.signal();
     run.advance();
     run
 }
 
 /// Another run performed the same effect.
-fn effect_reused() -> TestEnv {
-    let mut other = TestEnv::start_as("other", plan([step("shared.allow")]));
+fn effect_reused() -> Story {
+    let mut other = Story::start_as("other", plan([step("shared.allow")]));
     other.work();
-    let mut run = TestEnv::start(plan([step("shared.allow"), step("read")]));
+    let mut run = Story::start(plan([step("shared.allow"), step("read")]));
     run.receipts = other.receipts;
     run.advance();
     run.work();
@@ -320,11 +320,11 @@ fn effect_reused() -> TestEnv {
 }
 
 /// The effect failed in this run and succeeded in another run.
-fn effect_superseded() -> TestEnv {
-    let mut run = TestEnv::start(plan([step("shared.allow")]));
+fn effect_superseded() -> Story {
+    let mut run = Story::start(plan([step("shared.allow")]));
     run.advance();
     run.fail();
-    let mut other = TestEnv::start_as("other", plan([step("shared.allow")]));
+    let mut other = Story::start_as("other", plan([step("shared.allow")]));
     other.receipts = run.receipts;
     other.work();
     run.receipts = other.receipts;
@@ -333,8 +333,8 @@ fn effect_superseded() -> TestEnv {
 }
 
 /// Policy denies the rollback; an operator cancels the run.
-fn undo_denied() -> TestEnv {
-    let mut run = TestEnv::start(plan([undoable("set.allow", "set.deny"), step("read")]));
+fn undo_denied() -> Story {
+    let mut run = Story::start(plan([undoable("set.allow", "set.deny"), step("read")]));
     run.work();
     run.roll_back();
     run.advance();
@@ -344,9 +344,9 @@ fn undo_denied() -> TestEnv {
     run
 }
 
-fn sixty_four_steps() -> TestEnv {
+fn sixty_four_steps() -> Story {
     let tools = ["read", "set.allow", "set.one", "shell.two"];
-    let mut run = TestEnv::start(plan((0..64).map(|n| step(tools[n % tools.len()]))));
+    let mut run = Story::start(plan((0..64).map(|n| step(tools[n % tools.len()]))));
     while !run.record.status.is_terminal() {
         run.work_approved();
     }

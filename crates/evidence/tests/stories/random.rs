@@ -3,7 +3,7 @@
 use domain::command::{Cancel, EffectOutcome, Fail, Pause, Postpone, Resume, RollBack};
 use domain::{Failure, Millis, PlannedStep};
 
-use super::test_env::{TestEnv, gate, plan, step, undoable, wait};
+use super::story::{Story, gate, plan, step, undoable, wait};
 
 /// Enough to finish most plans and to reach most failures.
 const COMMANDS: usize = 60;
@@ -49,10 +49,10 @@ impl Random {
     }
 }
 
-pub(crate) fn story(seed: u64) -> TestEnv {
+pub(crate) fn story(seed: u64) -> Story {
     let mut random = Random(seed);
     let length = 1 + random.below(5);
-    let mut run = TestEnv::start(plan((0..length).map(|_| random.step()).collect::<Vec<_>>()));
+    let mut run = Story::start(plan((0..length).map(|_| random.step()).collect::<Vec<_>>()));
     for _ in 0..COMMANDS {
         issue_command(&mut run, &mut random);
     }
@@ -61,7 +61,7 @@ pub(crate) fn story(seed: u64) -> TestEnv {
 }
 
 /// Issues a random command. The domain may refuse it.
-fn issue_command(run: &mut TestEnv, random: &mut Random) {
+fn issue_command(run: &mut Story, random: &mut Random) {
     let reason = || "because".to_owned();
     let failure = || Failure::new("EXPRESSION", "no such field");
     let _refused = match random.below(40) {
@@ -96,7 +96,7 @@ fn issue_command(run: &mut TestEnv, random: &mut Random) {
 }
 
 /// Cancels the run, after its current step finishes or loses its lease.
-fn cancel(run: &mut TestEnv) {
+fn cancel(run: &mut Story) {
     while !run.record.status.is_terminal() {
         let stopped = run.try_decide("olga", Cancel { reason: "test end".to_owned() });
         let _refused = run.try_decide("olga", Pause { reason: "test end".to_owned() });

@@ -6,7 +6,7 @@ use domain::Tenant;
 use domain::command::{Cancel, Pause};
 
 use crate::EnvCase;
-use crate::env::TestEnv;
+use crate::env::TableEnv;
 use crate::faults::connection::{Fault, FaultyConnection};
 use crate::run::{decide, start_run, tenant};
 
@@ -25,7 +25,7 @@ pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
     ]
 }
 
-async fn lost_reply_of_a_commit_is_unknown(env: TestEnv) {
+async fn lost_reply_of_a_commit_is_unknown(env: TableEnv) {
     let record = start_run(&env.store(), "request").await;
     let decision = decide(record, Cancel { reason: "enough".to_owned() });
     let store = env.store_over(FaultyConnection::with([Fault::LoseReply]), 1);
@@ -37,7 +37,7 @@ async fn lost_reply_of_a_commit_is_unknown(env: TestEnv) {
     assert_eq!(store.commit(decision).await.unwrap(), Write::Superseded);
 }
 
-async fn retried_commit_is_applied_once(env: TestEnv) {
+async fn retried_commit_is_applied_once(env: TableEnv) {
     let record = start_run(&env.store(), "request").await;
     let decision = decide(record, Cancel { reason: "enough".to_owned() });
     let store = env.store_over(FaultyConnection::with([Fault::LoseReply]), 2);
@@ -45,7 +45,7 @@ async fn retried_commit_is_applied_once(env: TestEnv) {
     assert_eq!(store.load(&decision.record.key).await.unwrap(), Some(decision.record));
 }
 
-async fn write_without_a_token_is_not_retried(env: TestEnv) {
+async fn write_without_a_token_is_not_retried(env: TableEnv) {
     let store = env.store_over(FaultyConnection::with([Fault::LoseReply]), 3);
     let settings = Tenant::new(tenant());
     let error = store.put_tenant(settings.clone()).await.unwrap_err();
@@ -53,7 +53,7 @@ async fn write_without_a_token_is_not_retried(env: TestEnv) {
     assert_eq!(store.tenant(&tenant()).await.unwrap(), Some(settings));
 }
 
-async fn client_request_tokens_differ_between_tables(env: TestEnv) {
+async fn client_request_tokens_differ_between_tables(env: TableEnv) {
     let other = format!("{}-other", env.table);
     create_table(&env.client, &other).await.unwrap();
     for store in [env.store(), env.store_on(&other)] {
@@ -63,7 +63,7 @@ async fn client_request_tokens_differ_between_tables(env: TestEnv) {
     }
 }
 
-async fn commit_faults_are_classified_and_write_nothing(env: TestEnv) {
+async fn commit_faults_are_classified_and_write_nothing(env: TableEnv) {
     let record = start_run(&env.store(), "request").await;
     let decision = decide(record.clone(), Cancel { reason: "enough".to_owned() });
     for (fault, expected) in [
@@ -96,7 +96,7 @@ async fn commit_faults_are_classified_and_write_nothing(env: TestEnv) {
     }
 }
 
-async fn failed_read_can_be_retried(env: TestEnv) {
+async fn failed_read_can_be_retried(env: TableEnv) {
     let record = start_run(&env.store(), "request").await;
     for fault in [Fault::LoseReply, Fault::LoseRequest, response(500, "InternalServerError")] {
         let store = env.store_over(FaultyConnection::with([fault]), 1);

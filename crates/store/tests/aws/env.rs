@@ -17,14 +17,14 @@ pub(crate) type Store = AwsStore<SqliteStore, SqliteStore>;
 const ENDPOINT: &str = "COUNTERSIGN_DYNAMODB";
 
 /// A DynamoDB with an empty table, and SQLite for the queue and the blobs.
-pub(crate) struct TestEnv {
+pub(crate) struct TableEnv {
     pub(crate) client: Client,
     pub(crate) table: String,
     endpoint: String,
     pub(crate) sqlite: SqliteStore,
 }
 
-impl TestEnv {
+impl TableEnv {
     pub(crate) async fn open() -> Self {
         // Two cases may start in the same millisecond.
         static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -11,7 +11,7 @@ use domain::{
 use serde_json::json;
 
 use crate::EnvCase;
-use crate::env::TestEnv;
+use crate::env::TableEnv;
 use crate::run::{admission_with, decide, error_chain, plan, start_run, tenant};
 
 pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
@@ -25,7 +25,7 @@ pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
     ]
 }
 
-async fn large_body_is_stored_as_a_blob(env: TestEnv) {
+async fn large_body_is_stored_as_a_blob(env: TableEnv) {
     let store = env.store();
     let text = "x".repeat(1024 * 1024);
     let files = PolicyFiles::from([("main.rego".to_owned(), text)]);
@@ -41,7 +41,7 @@ async fn large_body_is_stored_as_a_blob(env: TestEnv) {
 }
 
 /// Each part is small enough to be inline; together they are not.
-async fn large_receipt_is_stored_as_a_blob(env: TestEnv) {
+async fn large_receipt_is_stored_as_a_blob(env: TableEnv) {
     let store = env.store();
     let record = start_run(&store, "request").await;
     let receipt = large_receipt(&record);
@@ -81,7 +81,7 @@ fn large_receipt(record: &RunRecord) -> Receipt {
     }
 }
 
-async fn event_beyond_the_item_limit_is_rejected(env: TestEnv) {
+async fn event_beyond_the_item_limit_is_rejected(env: TableEnv) {
     let store = env.store();
     let mut admission = admission_with("request", json!(null));
     admission.decision.events[0].canonical = vec![b'x'; 401 * 1024];
@@ -91,7 +91,7 @@ async fn event_beyond_the_item_limit_is_rejected(env: TestEnv) {
     assert_eq!(store.load(&key).await.unwrap(), None);
 }
 
-async fn missing_table_is_reported_as_broken(env: TestEnv) {
+async fn missing_table_is_reported_as_broken(env: TableEnv) {
     let store = env.store_on("missing");
     let error = store.put_plan(&tenant(), &plan()).await.unwrap_err();
     assert!(matches!(error, countersign_store::StoreError::Broken { .. }), "{error:?}");

@@ -22,13 +22,13 @@ use std::sync::Arc;
 use conformance::cases;
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use env::TestEnv;
+use env::TableEnv;
 use faults::matrix::{self, Call};
 use faults::sites;
 use table::Table;
 
 /// A case of this crate.
-type EnvCase = fn(TestEnv) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+type EnvCase = fn(TableEnv) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 fn main() {
     let conformance_trials = cases().into_iter().map(|case| {
@@ -75,12 +75,12 @@ fn in_virtual_time<F: Future<Output = ()>>(
 
 fn trial(
     name: String,
-    case: impl FnOnce(TestEnv) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + 'static,
+    case: impl FnOnce(TableEnv) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + 'static,
 ) -> Trial {
     Trial::test(name, move || {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-        runtime.block_on(async move { case(TestEnv::open().await).await });
+        runtime.block_on(async move { case(TableEnv::open().await).await });
         Ok::<(), Failed>(())
     })
 }

@@ -20,7 +20,7 @@ use testkit::ledger::LedgerRun;
 use tracing::instrument::WithSubscriber as _;
 
 use crate::EnvCase;
-use crate::env::TestEnv;
+use crate::env::TableEnv;
 use crate::logs::Logs;
 use crate::run::{decide, plan, start_run, tenant};
 
@@ -70,7 +70,7 @@ pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
 /// Later than any due time.
 const FAR_AHEAD: Timestamp = Timestamp(i64::MAX / 2);
 
-async fn unsent_outbox_message_is_sent_once_by_the_sweep(env: TestEnv) {
+async fn unsent_outbox_message_is_sent_once_by_the_sweep(env: TableEnv) {
     let (store, down) = store(&env);
     let parent = TraceContext::of_run(&start_run(&store, "another").await.key);
     let record = RunRecord { trace: Some(parent), ..start_run(&store, "request").await };
@@ -89,7 +89,7 @@ async fn unsent_outbox_message_is_sent_once_by_the_sweep(env: TestEnv) {
     assert_eq!(requests.iter().map(|request| request.trace).collect::<Vec<_>>(), [parent], "{received:?}");
 }
 
-async fn evidence_is_requested_until_it_is_recorded(env: TestEnv) {
+async fn evidence_is_requested_until_it_is_recorded(env: TableEnv) {
     let (store, _) = store(&env);
     let record = start_run(&store, "request").await;
     let canceled = decide(record.clone(), Cancel { reason: "enough".to_owned() });
@@ -105,7 +105,7 @@ async fn evidence_is_requested_until_it_is_recorded(env: TestEnv) {
     assert_eq!(store.evidence(&record.key).await.unwrap(), Some(evidence));
 }
 
-async fn missing_evidence_is_requested_with_growing_delays(env: TestEnv) {
+async fn missing_evidence_is_requested_with_growing_delays(env: TableEnv) {
     let (store, _) = store(&env);
     let record = start_and_cancel(&store, "request").await;
     let ended = record.completed_at.unwrap();
@@ -122,7 +122,7 @@ async fn missing_evidence_is_requested_with_growing_delays(env: TestEnv) {
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
 }
 
-async fn evidence_of_a_long_wait_is_requested_soon(env: TestEnv) {
+async fn evidence_of_a_long_wait_is_requested_soon(env: TableEnv) {
     let (store, down) = store(&env);
     let far = SystemClock.now() + Millis::hours(100);
     let record = RunRecord { due_at: Some(far), ..start_run(&store, "request").await };
@@ -136,7 +136,7 @@ async fn evidence_of_a_long_wait_is_requested_soon(env: TestEnv) {
     assert_eq!(store.flush_outbox(SystemClock.now() + Millis::mins(1), 10).await.unwrap(), 1);
 }
 
-async fn due_runs_and_runs_without_evidence_are_both_found(env: TestEnv) {
+async fn due_runs_and_runs_without_evidence_are_both_found(env: TableEnv) {
     let (store, _) = store(&env);
     for n in 0..9 {
         start_and_cancel(&store, &format!("ended-{n}")).await;
@@ -154,7 +154,7 @@ async fn due_runs_and_runs_without_evidence_are_both_found(env: TestEnv) {
 }
 
 /// More finished runs are due than one read of the index returns. The runs behind them are found before they are moved.
-async fn runs_without_evidence_do_not_hide_due_runs(env: TestEnv) {
+async fn runs_without_evidence_do_not_hide_due_runs(env: TableEnv) {
     const FINISHED: usize = 2_100;
     let (store, _) = store(&env);
     let finished = start_and_cancel(&store, "finished").await.key;
@@ -172,7 +172,7 @@ async fn runs_without_evidence_do_not_hide_due_runs(env: TestEnv) {
 
 /// More finished runs are due than a read goes past. If it finds nothing else, it fails; an empty list would look like an
 /// idle installation.
-async fn exhausted_scan_alarms_and_returns_what_it_found(env: TestEnv) {
+async fn exhausted_scan_alarms_and_returns_what_it_found(env: TableEnv) {
     const FINISHED: usize = 18_100;
     let (store, _) = store(&env);
     let finished = start_and_cancel(&store, "finished").await.key;
@@ -196,7 +196,7 @@ async fn exhausted_scan_alarms_and_returns_what_it_found(env: TestEnv) {
 }
 
 /// One partition of an index takes a thousand writes a second.
-async fn moved_runs_are_spread_over_partitions(env: TestEnv) {
+async fn moved_runs_are_spread_over_partitions(env: TableEnv) {
     const FINISHED: usize = 60;
     let (store, _) = store(&env);
     let finished = start_and_cancel(&store, "finished").await.key;
@@ -208,7 +208,7 @@ async fn moved_runs_are_spread_over_partitions(env: TestEnv) {
     );
 }
 
-async fn paused_runs_are_spread_over_partitions(env: TestEnv) {
+async fn paused_runs_are_spread_over_partitions(env: TableEnv) {
     let (store, _) = store(&env);
     let mut tenants = Vec::new();
     for number in 0..60 {
@@ -223,13 +223,13 @@ async fn paused_runs_are_spread_over_partitions(env: TestEnv) {
 }
 
 /// The values of an attribute.
-async fn partitions(env: &TestEnv, attribute: &str) -> BTreeSet<String> {
+async fn partitions(env: &TableEnv, attribute: &str) -> BTreeSet<String> {
     let items = env.client.scan().table_name(&env.table).send().await.unwrap().items.unwrap_or_default();
     items.iter().filter_map(|item| item.get(attribute)?.as_s().ok().cloned()).collect()
 }
 
 /// Copies the item of a run, so that all copies were due before any other run.
-async fn copy_run(env: &TestEnv, run: &RunKey, copies: usize) {
+async fn copy_run(env: &TableEnv, run: &RunKey, copies: usize) {
     let text = |text: String| AttributeValue::S(text);
     let key = |run: &str| text(format!("{}#run#{run}", tenant()));
     let get = env.client.get_item().table_name(&env.table).key("pk", key(run.run.as_str()));
@@ -249,7 +249,7 @@ async fn copy_run(env: &TestEnv, run: &RunKey, copies: usize) {
     }
 }
 
-async fn undecodable_items_do_not_block_the_flush(env: TestEnv) {
+async fn undecodable_items_do_not_block_the_flush(env: TableEnv) {
     let (store, _) = store(&env);
     let damaged = start_and_cancel(&store, "damaged").await.key;
     let intact = start_and_cancel(&store, "whole").await.key;
@@ -268,7 +268,7 @@ async fn undecodable_items_do_not_block_the_flush(env: TestEnv) {
 }
 
 /// One queue is down; messages of the others are sent.
-async fn unavailable_queue_does_not_block_the_flush(env: TestEnv) {
+async fn unavailable_queue_does_not_block_the_flush(env: TableEnv) {
     let (queue, down) = (env.sqlite.clone(), Arc::new(AtomicBool::new(false)));
     let store = store_over(
         &env,
@@ -288,7 +288,7 @@ async fn unavailable_queue_does_not_block_the_flush(env: TestEnv) {
 }
 
 /// Adds an outbox entry of `run`.
-async fn put_outbox_entry(env: &TestEnv, run: &RunKey, job: &str, queue: QueueName) {
+async fn put_outbox_entry(env: &TableEnv, run: &RunKey, job: &str, queue: QueueName) {
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let put = env.client.put_item().table_name(&env.table);
     let put = put.item("pk", text(&format!("{}#run#{}", run.tenant, run.run)));
@@ -297,7 +297,7 @@ async fn put_outbox_entry(env: &TestEnv, run: &RunKey, job: &str, queue: QueueNa
     put.item("due_at", AttributeValue::N("0".to_owned())).send().await.unwrap();
 }
 
-async fn undecodable_schedule_does_not_block_the_others(env: TestEnv) {
+async fn undecodable_schedule_does_not_block_the_others(env: TableEnv) {
     let (store, _) = store(&env);
     for workflow in ["hourly", "nightly"] {
         let applied = AppliedWorkflow {
@@ -317,7 +317,7 @@ async fn undecodable_schedule_does_not_block_the_others(env: TestEnv) {
     assert_eq!(due, ["nightly"]);
 }
 
-async fn unsent_message_is_logged_with_its_job(env: TestEnv) {
+async fn unsent_message_is_logged_with_its_job(env: TableEnv) {
     let (store, down) = store(&env);
     let record = start_run(&store, "request").await;
     let run = format!("run={}", record.key);
@@ -340,11 +340,11 @@ async fn start_and_cancel<L: Ledger>(store: &L, request: &str) -> RunRecord {
 }
 
 /// Makes the body of an item undecodable.
-async fn damage(env: &TestEnv, pk: &str, sk: &str) {
+async fn damage(env: &TableEnv, pk: &str, sk: &str) {
     set(env, pk, sk, ("body", AttributeValue::S("{".to_owned()))).await;
 }
 
-async fn set(env: &TestEnv, pk: &str, sk: &str, (name, value): (&str, AttributeValue)) {
+async fn set(env: &TableEnv, pk: &str, sk: &str, (name, value): (&str, AttributeValue)) {
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let update = env.client.update_item().table_name(&env.table);
     let update = update.key("pk", text(pk)).key("sk", text(sk));
@@ -352,7 +352,7 @@ async fn set(env: &TestEnv, pk: &str, sk: &str, (name, value): (&str, AttributeV
     update.expression_attribute_values(":value", value).send().await.unwrap();
 }
 
-async fn unsent_advance_message_is_found_by_the_due_index(env: TestEnv) {
+async fn unsent_advance_message_is_found_by_the_due_index(env: TableEnv) {
     let (store, down) = store(&env);
     down.store(true, Ordering::Relaxed);
     let record = start_run(&store, "request").await;
@@ -367,7 +367,7 @@ async fn received(store: &AwsStore<UnreliableQueue, SqliteStore>) -> Vec<Deliver
 }
 
 /// A store whose queue can be switched off.
-fn store(env: &TestEnv) -> (AwsStore<UnreliableQueue, SqliteStore>, Arc<AtomicBool>) {
+fn store(env: &TableEnv) -> (AwsStore<UnreliableQueue, SqliteStore>, Arc<AtomicBool>) {
     let down = Arc::new(AtomicBool::new(false));
     (
         store_over(
@@ -393,7 +393,7 @@ async fn flush_all(store: &AwsStore<UnreliableQueue, SqliteStore>, now: Timestam
     sent
 }
 
-fn store_over(env: &TestEnv, queue: UnreliableQueue) -> AwsStore<UnreliableQueue, SqliteStore> {
+fn store_over(env: &TableEnv, queue: UnreliableQueue) -> AwsStore<UnreliableQueue, SqliteStore> {
     AwsStore::new(AwsParts {
         client: env.client.clone(),
         table: env.table.clone(),

@@ -9,7 +9,7 @@ use countersign_store::{
 use domain::{BlobRef, Digest, Millis, TenantId};
 
 use crate::EnvCase;
-use crate::env::TestEnv;
+use crate::env::StackEnv;
 use crate::faults::connection::{Fault, FaultyConnection, Injection};
 
 pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
@@ -43,7 +43,7 @@ fn key(kind: BlobKind, blob: &BlobRef) -> String {
 }
 
 /// A user with write access to the bucket alters an object.
-async fn s3_checksum_mismatch(env: TestEnv) {
+async fn s3_checksum_mismatch(env: StackEnv) {
     let blobs = env.blobs(None);
     for kind in BlobKind::ALL {
         let bucket = &env.buckets.payloads;
@@ -65,7 +65,7 @@ fn response(status: u16, code: &str) -> Fault {
 }
 
 /// Throttling is `Busy`, which the engine retries, and nothing is written.
-async fn s3_503_slowdown(env: TestEnv) {
+async fn s3_503_slowdown(env: StackEnv) {
     let blobs =
         env.blobs_over(FaultyConnection::with([response(503, "SlowDown"), response(503, "SlowDown")]));
     let error = blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap_err();
@@ -76,7 +76,7 @@ async fn s3_503_slowdown(env: TestEnv) {
     assert_eq!(blobs.blob(BlobKind::Payloads, &tenant(), &stored).await.unwrap(), Some(b"large".to_vec()));
 }
 
-async fn put_blob_faults_are_classified(env: TestEnv) {
+async fn put_blob_faults_are_classified(env: StackEnv) {
     for (fault, expected) in [
         (response(412, "PreconditionFailed"), "stored"),
         (response(409, "ConditionalRequestConflict"), "busy"),
@@ -100,7 +100,7 @@ async fn put_blob_faults_are_classified(env: TestEnv) {
     }
 }
 
-async fn existing_bundle_is_not_overwritten(env: TestEnv) {
+async fn existing_bundle_is_not_overwritten(env: StackEnv) {
     let blobs = env.blobs(None);
     assert_eq!(blobs.put_bundle(&tenant(), "table/run", b"proof".to_vec()).await.unwrap(), None);
     let head = || env.s3.head_object().bucket(&env.buckets.evidence).key("acme/table/run").send();
@@ -114,7 +114,7 @@ async fn existing_bundle_is_not_overwritten(env: TestEnv) {
     assert!(first.version_id().is_some());
 }
 
-async fn blob_with_a_lost_reply_is_stored_once(env: TestEnv) {
+async fn blob_with_a_lost_reply_is_stored_once(env: StackEnv) {
     let blobs = env.blobs_over(FaultyConnection::with([Fault::LoseReply]));
     let error = blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap_err();
     assert!(matches!(error, StoreError::Unknown { .. }), "{error:?}");
@@ -122,7 +122,7 @@ async fn blob_with_a_lost_reply_is_stored_once(env: TestEnv) {
     assert_eq!(blobs.blob(BlobKind::Payloads, &tenant(), &blob).await.unwrap(), Some(b"large".to_vec()));
 }
 
-async fn only_old_payloads_are_renewed(env: TestEnv) {
+async fn only_old_payloads_are_renewed(env: StackEnv) {
     let (today, later) = (SystemClock.now(), SystemClock.now() + Millis::hours(48));
     for (kind, now, sends) in [
         (BlobKind::Payloads, today, "PutObject HeadObject"),
@@ -146,7 +146,7 @@ fn sent(connection: &FaultyConnection) -> String {
 }
 
 /// The webhook function has no read permission on payloads.
-async fn payload_is_renewed_without_head_permission(env: TestEnv) {
+async fn payload_is_renewed_without_head_permission(env: StackEnv) {
     let blob = env.blobs(None).put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
     let connection = FaultyConnection::with([]);
     connection.set([Injection::forever("HeadObject", response(403, "AccessDenied"))]);
@@ -155,7 +155,7 @@ async fn payload_is_renewed_without_head_permission(env: TestEnv) {
     assert_eq!(sent(&connection), "PutObject HeadObject PutObject");
 }
 
-async fn large_bodies_are_not_stored_under_payloads(env: TestEnv) {
+async fn large_bodies_are_not_stored_under_payloads(env: StackEnv) {
     let files = PolicyFiles::from([("main.rego".to_owned(), "x".repeat(300 * 1024))]);
     env.store().put_policy(&tenant(), &Digest::ZERO, files).await.unwrap();
     let listed = env.s3.list_objects_v2().bucket(&env.buckets.payloads).send().await.unwrap();
@@ -163,7 +163,7 @@ async fn large_bodies_are_not_stored_under_payloads(env: TestEnv) {
     assert!(matches!(&*keys, [key] if key.starts_with("bodies/acme/")), "{keys:?}");
 }
 
-async fn only_evidence_is_locked(env: TestEnv) {
+async fn only_evidence_is_locked(env: StackEnv) {
     for (mode, locked) in [
         (RetentionMode::Governance, ObjectLockRetentionMode::Governance),
         (RetentionMode::Compliance, ObjectLockRetentionMode::Compliance),
@@ -183,7 +183,7 @@ async fn only_evidence_is_locked(env: TestEnv) {
     }
 }
 
-async fn buckets_are_created_once(env: TestEnv) {
+async fn buckets_are_created_once(env: StackEnv) {
     let blobs = env.blobs(None);
     blobs.put_bundle(&tenant(), "run", b"proof".to_vec()).await.unwrap();
     create_buckets(&env.s3, &env.buckets).await.unwrap();

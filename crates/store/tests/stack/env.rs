@@ -20,7 +20,7 @@ pub(crate) type Store = AwsStore<SqsQueue, S3Blobs>;
 /// The variable with the endpoint of a local AWS emulator.
 pub(crate) const ENDPOINT: &str = "COUNTERSIGN_AWS";
 
-pub(crate) struct TestEnv {
+pub(crate) struct StackEnv {
     endpoint: String,
     table: String,
     pub(crate) queues: QueueUrls,
@@ -30,7 +30,7 @@ pub(crate) struct TestEnv {
     config: SdkConfig,
 }
 
-impl TestEnv {
+impl StackEnv {
     pub(crate) async fn open(endpoint: &str) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -20,12 +20,12 @@ use conformance::cases;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use cell::{Cell, Resources};
-use env::{ENDPOINT, TestEnv};
+use env::{ENDPOINT, StackEnv};
 use faults::matrix::{self, Call};
 use faults::sites;
 
 /// A case of this crate.
-type EnvCase = fn(TestEnv) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+type EnvCase = fn(StackEnv) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 fn main() {
     if let Ok(env) = std::env::var(open::ACCOUNT) {
@@ -73,11 +73,11 @@ fn endpoint() -> Result<String, Failed> {
 
 fn trial(
     name: String,
-    case: impl FnOnce(TestEnv) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + 'static,
+    case: impl FnOnce(StackEnv) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + 'static,
 ) -> Trial {
     Trial::test(name, move || {
         let endpoint = endpoint()?;
-        runtime().block_on(async move { case(TestEnv::open(&endpoint).await).await });
+        runtime().block_on(async move { case(StackEnv::open(&endpoint).await).await });
         Ok(())
     })
 }

@@ -8,7 +8,7 @@ use countersign_store::{Blobs as _, Ledger as _, Queue as _};
 use domain::{Job, Millis, Outgoing, QueueName, RunId, RunKey, TenantId};
 
 use crate::EnvCase;
-use crate::env::TestEnv;
+use crate::env::StackEnv;
 
 /// Passes the environment name to the child process.
 pub(crate) const ACCOUNT: &str = "COUNTERSIGN_STACK_ACCOUNT";
@@ -19,7 +19,7 @@ pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
     })]
 }
 
-fn store_opens_from_the_environment(env: &TestEnv) {
+fn store_opens_from_the_environment(env: &StackEnv) {
     let output = Command::new(std::env::current_exe().unwrap())
         .env(ACCOUNT, env.name())
         .env("AWS_ENDPOINT_URL", env.endpoint())

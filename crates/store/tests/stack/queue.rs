@@ -7,7 +7,7 @@ use countersign_store::{DeadLetter, Handle, Queue as _, RECEIVES_MAX, StoreError
 use domain::{Job, Millis, Outgoing, QueueName, RunId, RunKey, TenantId};
 
 use crate::EnvCase;
-use crate::env::TestEnv;
+use crate::env::StackEnv;
 use crate::faults::connection::{Fault, FaultyConnection};
 
 pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
@@ -34,13 +34,13 @@ fn message(name: &str) -> Outgoing {
 }
 
 /// The number of messages in the queue at `url`.
-async fn message_count(env: &TestEnv, url: &str) -> usize {
+async fn message_count(env: &StackEnv, url: &str) -> usize {
     let name = aws_sdk_sqs::types::QueueAttributeName::ApproximateNumberOfMessages;
     let response = env.sqs.get_queue_attributes().queue_url(url).attribute_names(name.clone()).send().await;
     response.unwrap().attributes.unwrap()[&name].parse().unwrap()
 }
 
-async fn undecodable_message_moves_to_the_dead_letter_queue(env: TestEnv) {
+async fn undecodable_message_moves_to_the_dead_letter_queue(env: StackEnv) {
     let (queue, url) = (env.queue(), env.queues.steps.clone());
     env.sqs.send_message().queue_url(&url).message_body("hello").send().await.unwrap();
     queue.send(&message("run")).await.unwrap();
@@ -68,7 +68,7 @@ fn partial_batch(failed: &[usize], sender_fault: bool) -> Fault {
     Fault::Respond { status: 200, body }
 }
 
-async fn only_failed_batch_entries_are_retried(env: TestEnv) {
+async fn only_failed_batch_entries_are_retried(env: StackEnv) {
     let queue =
         env.queue_over(FaultyConnection::with([partial_batch(&[1, 2], false), partial_batch(&[2], false)]));
     let sent = queue.send_all(&[message("zero"), message("one"), message("two")]).await;
@@ -82,13 +82,13 @@ async fn only_failed_batch_entries_are_retried(env: TestEnv) {
     assert!(matches!(&sent[..], [Ok(()), Err(StoreError::Busy { .. })]), "{sent:?}");
 }
 
-async fn rejected_batch_entry_is_reported_alone(env: TestEnv) {
+async fn rejected_batch_entry_is_reported_alone(env: StackEnv) {
     let queue = env.queue_over(FaultyConnection::with([partial_batch(&[0], true)]));
     let sent = queue.send_all(&[message("zero"), message("one")]).await;
     assert!(matches!(&sent[..], [Err(StoreError::Broken { .. }), Ok(())]), "{sent:?}");
 }
 
-async fn send_faults_are_classified(env: TestEnv) {
+async fn send_faults_are_classified(env: StackEnv) {
     let response = |status, code: &str| Fault::Respond {
         status,
         body: format!(r#"{{"__type":"com.amazonaws.sqs#{code}","message":"no"}}"#),
@@ -121,7 +121,7 @@ async fn send_faults_are_classified(env: TestEnv) {
     }
 }
 
-async fn foreign_handle_is_not_valid(env: TestEnv) {
+async fn foreign_handle_is_not_valid(env: StackEnv) {
     let queue = env.queue();
     for foreign in ["17", "steps", "fast:AQEB"] {
         let handle = Handle::new(foreign, 1);
@@ -130,13 +130,13 @@ async fn foreign_handle_is_not_valid(env: TestEnv) {
     }
 }
 
-async fn queues_are_created_once(env: TestEnv) {
+async fn queues_are_created_once(env: StackEnv) {
     env.queue().send(&message("run")).await.unwrap();
     assert_eq!(create_queues(&env.sqs, env.name()).await.unwrap(), env.queues);
     assert_eq!(env.queue().depth(QueueName::Steps).await.unwrap(), 1);
 }
 
-async fn messages_of_a_tenant_share_a_message_group(env: TestEnv) {
+async fn messages_of_a_tenant_share_a_message_group(env: StackEnv) {
     let sent = env.queue().send_all(&[message("one"), message("two")]).await;
     assert!(sent.iter().all(Result::is_ok), "{sent:?}");
     env.queue().send(&message("three")).await.unwrap();

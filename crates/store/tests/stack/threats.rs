@@ -8,7 +8,7 @@ use domain::{Event, EventBody, Job, Millis, Outgoing, QueueName, RunId, RunKey, 
 use engine::{AdvanceLimits, AdvanceResult, Engine, StartRun};
 
 use crate::EnvCase;
-use crate::env::{Store, TestEnv};
+use crate::env::{StackEnv, Store};
 use crate::faults::connection::{Fault, FaultyConnection, Injection};
 use crate::faults::fixture::{
     LEASE, NOON, Until, commit_until, decision, initiator, noon, plan, run, tenant,
@@ -54,7 +54,7 @@ async fn assert_done_once(store: &Store, run: &RunKey) {
 }
 
 /// An SQS server that missed the delete delivers the message again.
-async fn sqs_duplicate_after_delete(env: TestEnv) {
+async fn sqs_duplicate_after_delete(env: StackEnv) {
     let connection = FaultyConnection::with([]);
     let store = env.store_over(connection.clone());
     let engine = engine(store.clone());
@@ -79,7 +79,7 @@ async fn sqs_duplicate_after_delete(env: TestEnv) {
 }
 
 /// Messages arrive in reverse order, and again after their jobs are done.
-async fn sqs_reordered(env: TestEnv) {
+async fn sqs_reordered(env: StackEnv) {
     let store = env.store();
     let engine = engine(store.clone());
     let mut runs = Vec::new();
@@ -104,7 +104,7 @@ async fn sqs_reordered(env: TestEnv) {
 
 /// The message becomes visible while its first receiver works. The lease decides: the second receiver waits, and
 /// the first finishes.
-async fn sqs_visibility_expires_mid_work(env: TestEnv) {
+async fn sqs_visibility_expires_mid_work(env: StackEnv) {
     let store = env.store();
     store.put_plan(&tenant(), &plan()).await.unwrap();
     commit_until(&store, Until::Approved).await;
@@ -124,7 +124,7 @@ async fn sqs_visibility_expires_mid_work(env: TestEnv) {
 }
 
 /// A message that is never deleted moves to the dead-letter queue, alone, and can be redriven.
-async fn sqs_poison_to_dlq(env: TestEnv) {
+async fn sqs_poison_to_dlq(env: StackEnv) {
     let queue = env.queue();
     queue.send(&message("poison")).await.unwrap();
     let receive = || queue.receive(QueueName::Steps, 10, Millis(0), Duration::ZERO);
@@ -149,7 +149,7 @@ fn message(name: &str) -> Outgoing {
 }
 
 /// Only the failed message is retried.
-async fn batch_one_of_ten_fails(env: TestEnv) {
+async fn batch_one_of_ten_fails(env: StackEnv) {
     let connection = FaultyConnection::with([]);
     let queue = env.queue_over(connection.clone());
     let messages: Vec<_> = (0..10).map(|number| message(&format!("run-{number}"))).collect();

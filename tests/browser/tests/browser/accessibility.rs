@@ -1,13 +1,13 @@
 //! Every page in every viewport: layout, accessibility and keyboard use.
 
-use countersign_browser::{Browser, TestEnv, Viewport};
+use countersign_browser::{Browser, BrowserEnv, Viewport};
 use domain::Role;
 
 use crate::{axe, log_in};
 
 #[test]
 fn pages_are_accessible_at_every_width_and_theme() {
-    let env = TestEnv::new(&["acme"]);
+    let env = BrowserEnv::new(&["acme"]);
     let browser = Browser::open();
     let decided = env.start("acme", "ada", "first");
     let approval = env.approval("acme", &decided);
@@ -56,7 +56,7 @@ const FOCUSABLE_MAX: usize = 60;
 
 #[test]
 fn keyboard_reaches_everything_with_visible_focus() {
-    let env = TestEnv::new(&["acme"]);
+    let env = BrowserEnv::new(&["acme"]);
     let browser = Browser::open();
     let run = env.start("acme", "ada", "first");
     env.approval("acme", &run);

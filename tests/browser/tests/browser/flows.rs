@@ -1,13 +1,13 @@
 //! User flows through the console.
 
-use countersign_browser::{Browser, TestEnv};
+use countersign_browser::{Browser, BrowserEnv};
 use domain::Role;
 
 use crate::log_in;
 
 #[test]
 fn approver_follows_a_run_from_start_to_evidence() {
-    let env = TestEnv::new(&["acme"]);
+    let env = BrowserEnv::new(&["acme"]);
     let browser = Browser::open();
     log_in(&env, &browser, ("acme", "grace"), &[Role::Approver, Role::Operator]);
 
@@ -62,14 +62,14 @@ fn approver_follows_a_run_from_start_to_evidence() {
 
 #[test]
 fn run_is_started_and_approved_in_the_console() {
-    let env = TestEnv::new(&["acme"]);
+    let env = BrowserEnv::new(&["acme"]);
     let (otto, grace) = (Browser::open(), Browser::open());
     log_in(&env, &otto, ("acme", "otto"), &[Role::Operator, Role::Approver]);
     otto.go(&env.at("/workflows"));
     otto.click("a[href='/workflows/triage-incident']");
     otto.wait_for("Start a run");
     otto.run("document.querySelector('#start-input').value = ''");
-    otto.type_into("#start-input", &TestEnv::sample().to_string());
+    otto.type_into("#start-input", &BrowserEnv::sample().to_string());
     otto.click("form[action$='/start'] button");
     // The browser is redirected to the run, whose page is updated live.
     otto.wait_for("Why it waits");
@@ -91,7 +91,7 @@ fn run_is_started_and_approved_in_the_console() {
 
 #[test]
 fn run_shows_the_reason_of_a_rejection() {
-    let env = TestEnv::new(&["acme"]);
+    let env = BrowserEnv::new(&["acme"]);
     let browser = Browser::open();
     let run = env.start("acme", "ada", "first");
     let approval = env.approval("acme", &run);
@@ -108,7 +108,7 @@ fn run_shows_the_reason_of_a_rejection() {
 
 #[test]
 fn live_update_does_not_interrupt_typing() {
-    let env = TestEnv::new(&["acme"]);
+    let env = BrowserEnv::new(&["acme"]);
     let browser = Browser::open();
     let run = env.start("acme", "ada", "first");
     env.approval("acme", &run);
@@ -126,7 +126,7 @@ fn live_update_does_not_interrupt_typing() {
 
 #[test]
 fn other_tenants_pages_look_like_unknown_ones() {
-    let env = TestEnv::new(&["acme", "umbrella"]);
+    let env = BrowserEnv::new(&["acme", "umbrella"]);
     let browser = Browser::open();
     let run = env.start("acme", "ada", "first");
     let approval = env.approval("acme", &run);

@@ -2,7 +2,7 @@
 
 use api::auth::login::{CALLBACK, Login, LoginSettings};
 use api::auth::{OidcSettings, TokenAlgorithm};
-use countersign_browser::{Browser, TestEnv};
+use countersign_browser::{Browser, BrowserEnv};
 
 use crate::issuer::{CLIENT, Issuer, SECRET};
 
@@ -32,7 +32,7 @@ async fn login(url: &str) -> Option<Login> {
 
 #[test]
 fn oidc_login_and_logout_across_sites() {
-    let env = TestEnv::with_login(&["acme"], login);
+    let env = BrowserEnv::with_login(&["acme"], login);
     let browser = Browser::open();
     browser.go(&env.at("/approvals"));
     browser.wait_for("Log in with Example");

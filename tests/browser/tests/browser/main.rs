@@ -15,10 +15,10 @@ mod issuer;
 mod flows;
 mod login;
 
-use countersign_browser::{Browser, TestEnv};
+use countersign_browser::{Browser, BrowserEnv};
 use domain::Role;
 
-fn log_in(env: &TestEnv, browser: &Browser, (tenant, person): (&str, &str), roles: &[Role]) {
+fn log_in(env: &BrowserEnv, browser: &Browser, (tenant, person): (&str, &str), roles: &[Role]) {
     let key = env.key(tenant, person, roles);
     browser.go(&env.at("/login"));
     browser.type_into("#key", &key);

@@ -10,7 +10,7 @@ use store::aws::{AwsStore, S3Blobs, SqsQueue};
 use store::{Archive as _, Blobs as _, DeadLetter, Inbox as _, Ledger as _, Queue as _, RunQuery};
 use tokio::task::JoinSet;
 
-use crate::env::{TENANT, TestEnv};
+use crate::env::{DeployedEnv, TENANT};
 
 use super::fleet::Warnings;
 use super::report::{AuditReport, DeadLetterReport, EvidenceReport, QueueCounts};
@@ -28,7 +28,7 @@ const DEAD_MAX: u32 = 1_000;
 type Store = Arc<AwsStore<SqsQueue, S3Blobs>>;
 
 pub(super) struct Audit<'a> {
-    pub(super) env: &'a TestEnv,
+    pub(super) env: &'a DeployedEnv,
     pub(super) results: &'a SendResults,
     pub(super) warnings: &'a Warnings,
 }

@@ -10,13 +10,13 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::env::TestEnv;
+use crate::env::DeployedEnv;
 use crate::process::WorkerProcess;
 
 use super::rng::Rng;
 
 pub(super) struct Fleet {
-    env: Arc<TestEnv>,
+    env: Arc<DeployedEnv>,
     workers: Vec<WorkerProcess>,
     started: u32,
     killed: u32,
@@ -25,7 +25,7 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    pub(super) fn start(env: Arc<TestEnv>, workers: usize, seed: u64) -> Self {
+    pub(super) fn start(env: Arc<DeployedEnv>, workers: usize, seed: u64) -> Self {
         let logs = tempfile::tempdir().unwrap();
         let mut fleet = Self { env, workers: Vec::new(), started: 0, killed: 0, rng: Rng::new(seed), logs };
         for _ in 0..workers {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::env::{TestConfig, TestEnv};
+use crate::env::{DeployedEnv, TestConfig};
 
 use audit::Audit;
 use fleet::Fleet;
@@ -50,7 +50,7 @@ const POLL_EVERY: Duration = Duration::from_secs(2);
 /// Runs a storm in an environment of its own and audits the result. Calls `on_progress` regularly.
 pub async fn storm(storm: &Storm, config: TestConfig, on_progress: impl Fn(Progress)) -> Report {
     let separate_dynamodb = config.dynamodb.is_some();
-    let env = Arc::new(TestEnv::open_at(config, "storm").await);
+    let env = Arc::new(DeployedEnv::open_at(config, "storm").await);
     env.apply(WORKFLOW).await;
     for record in 0..storm.distinct() {
         let number = format!("INC{record:07}");
@@ -97,14 +97,14 @@ struct Sweeps {
 }
 
 impl Sweeps {
-    async fn call(&self, env: &TestEnv) {
+    async fn call(&self, env: &DeployedEnv) {
         let audit = if env.sweep().await.is_ok() { &self.answered } else { &self.failed };
         audit.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// Invokes the sweep regularly, as the schedule does.
-async fn sweep_forever(env: &TestEnv, every: Duration, sweeps: &Sweeps) -> Infallible {
+async fn sweep_forever(env: &DeployedEnv, every: Duration, sweeps: &Sweeps) -> Infallible {
     loop {
         tokio::time::sleep(every).await;
         sweeps.call(env).await;

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::env::{TENANT, TestEnv};
+use crate::env::{DeployedEnv, TENANT};
 use crate::gateway::Reply;
 
 use super::plan::sys_id;
@@ -40,14 +40,14 @@ pub(super) struct SendResults {
 }
 
 pub(super) struct Sender {
-    env: Arc<TestEnv>,
+    env: Arc<DeployedEnv>,
     order: Vec<u32>,
     next: AtomicUsize,
     results: Mutex<SendResults>,
 }
 
 impl Sender {
-    pub(super) fn new(env: Arc<TestEnv>, order: Vec<u32>) -> Arc<Self> {
+    pub(super) fn new(env: Arc<DeployedEnv>, order: Vec<u32>) -> Arc<Self> {
         Arc::new(Self { env, order, next: AtomicUsize::new(0), results: Mutex::default() })
     }
 

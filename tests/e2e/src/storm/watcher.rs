@@ -8,7 +8,7 @@ use domain::{QueueName, RunKey};
 use store::aws::{AwsStore, S3Blobs, SqsQueue};
 use store::{Archive as _, Inbox as _, Ledger as _, Queue as _};
 
-use crate::env::TestEnv;
+use crate::env::DeployedEnv;
 
 use super::plan::Storm;
 use super::sender::Sender;
@@ -40,7 +40,7 @@ pub struct ProgressCounts {
 }
 
 pub(super) struct Watcher {
-    env: Arc<TestEnv>,
+    env: Arc<DeployedEnv>,
     store: AwsStore<SqsQueue, S3Blobs>,
     sender: Arc<Sender>,
     deliveries: u32,
@@ -53,7 +53,7 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    pub(super) async fn new(env: Arc<TestEnv>, sender: Arc<Sender>, wanted: &Storm) -> Self {
+    pub(super) async fn new(env: Arc<DeployedEnv>, sender: Arc<Sender>, wanted: &Storm) -> Self {
         let store = env.store().await;
         let Storm { deliveries, stalled_after, .. } = *wanted;
         let distinct = usize::try_from(wanted.distinct()).unwrap_or(usize::MAX);

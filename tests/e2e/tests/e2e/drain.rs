@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use countersign_e2e::{TENANT, TIMEOUT, TestEnv, wait_until};
+use countersign_e2e::{DeployedEnv, TENANT, TIMEOUT, wait_until};
 use domain::{Event, EventBody, InboxStatus, Lease, RunKey, RunRecord, RunStatus, StepSeq, StepState};
 use fakes::server::FakeFault;
 use fakes::servicenow::{INCIDENT, PRINTER};
@@ -32,7 +32,7 @@ const HELD: Duration = Duration::from_secs(14);
 /// The time that ECS gives a container to stop: `stop_timeout` in `infra/`.
 const STOP_TIMEOUT: Duration = Duration::from_mins(1);
 
-async fn deliver_incident(env: &TestEnv, sys_id: &str) -> RunKey {
+async fn deliver_incident(env: &DeployedEnv, sys_id: &str) -> RunKey {
     let reply = env.incident(sys_id, 1, json!({})).await;
     assert_eq!(reply.status, 202, "{reply:?}");
     let body: Value = serde_json::from_str(&reply.body).unwrap();
@@ -48,7 +48,7 @@ fn lease(record: &RunRecord) -> Option<&Lease> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn draining_worker_finishes_its_step_and_starts_nothing() {
-    let env = TestEnv::open("drain").await;
+    let env = DeployedEnv::open("drain").await;
     env.apply(TWICE).await;
     let store = env.store().await;
     let servicenow = &env.external.servicenow;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use countersign_e2e::{
-    Grant, RecordingProxy, ServerProcess, TENANT, TIMEOUT, TestConfig, TestEnv, allows, granted, wait_until,
+    DeployedEnv, Grant, RecordingProxy, ServerProcess, TENANT, TIMEOUT, TestConfig, allows, granted,
+    wait_until,
 };
 use domain::{Millis, RunKey};
 use fakes::servicenow::INCIDENT;
@@ -52,7 +53,7 @@ async fn proxies(config: &TestConfig) -> BTreeMap<&'static str, RecordingProxy> 
 }
 
 /// A large incident arrives, a user approves its change in Slack, and its evidence is recorded.
-async fn governed(env: &TestEnv) -> RunKey {
+async fn governed(env: &DeployedEnv) -> RunKey {
     env.apply(TRIAGE).await;
     let reply = env.incident(INCIDENT, 1, json!({ "description": "x".repeat(LETTERS) })).await;
     assert_eq!(reply.status, 202, "{reply:?}");
@@ -69,7 +70,7 @@ async fn governed(env: &TestEnv) -> RunKey {
 }
 
 /// Calls a server of the operator for lists, a run, its evidence, and a start.
-fn served(env: &TestEnv, server: &RecordingProxy, run: &RunKey) {
+fn served(env: &DeployedEnv, server: &RecordingProxy, run: &RunKey) {
     let home = TempDir::new().unwrap();
     std::fs::write(home.path().join("countersign.yaml"), "server: {}\n").unwrap();
     let command_line = |line: &str| -> Command {
@@ -106,7 +107,7 @@ async fn programs_stay_within_their_iam_roles() {
     let config = TestConfig::from_environment();
     let proxies = proxies(&config).await;
     let extra_env = proxies.iter().map(|(program, proxy)| ((*program).to_owned(), proxy.environment()));
-    let env = TestEnv::open_at(TestConfig { extra_env: extra_env.collect(), ..config }, "grants").await;
+    let env = DeployedEnv::open_at(TestConfig { extra_env: extra_env.collect(), ..config }, "grants").await;
 
     env.apply_earlier(YEARLY, Millis::hours(366 * 24)).await;
     let plan = env.apply(&YEARLY.replace("yearly", "orphan")).await;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::Path;
 
-use countersign_e2e::{TENANT, TIMEOUT, TestEnv, WorkerProcess, wait_until};
+use countersign_e2e::{DeployedEnv, TENANT, TIMEOUT, WorkerProcess, wait_until};
 use domain::RunKey;
 use fakes::servicenow::INCIDENT;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ steps:
 const UNUSED_ENDPOINT: &str = "http://127.0.0.1:9";
 
 /// Starts a worker with additional variables; returns it and its health address.
-async fn worker(env: &TestEnv, more: &[(&str, &str)], log: &Path) -> (WorkerProcess, String) {
+async fn worker(env: &DeployedEnv, more: &[(&str, &str)], log: &Path) -> (WorkerProcess, String) {
     let process = env.worker_with(more, File::create(log).unwrap());
     let address = wait_until("the health address", TIMEOUT, async || {
         let lines = fs::read_to_string(log).unwrap();
@@ -46,7 +46,7 @@ async fn get(url: &str) -> (u16, String) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn worker_serves_health_and_metrics() {
-    let env = TestEnv::open("healthy").await;
+    let env = DeployedEnv::open("healthy").await;
     env.apply(PLAIN).await;
     let directory = tempfile::tempdir().unwrap();
     let address = free();
@@ -87,7 +87,7 @@ async fn worker_serves_health_and_metrics() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn worker_without_queues_is_unhealthy() {
-    let env = TestEnv::open("unhealthy").await;
+    let env = DeployedEnv::open("unhealthy").await;
     let directory = tempfile::tempdir().unwrap();
     let unreachable = [("AWS_ENDPOINT_URL_SQS", UNUSED_ENDPOINT)];
     let (mut process, url) = worker(&env, &unreachable, &directory.path().join("log")).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use countersign_e2e::{TENANT, TIMEOUT, TRACEPARENT, TestEnv, WorkerProcess, wait_until};
+use countersign_e2e::{DeployedEnv, TENANT, TIMEOUT, TRACEPARENT, WorkerProcess, wait_until};
 use domain::{
     Digest, Event, EventBody, InboxStatus, Job, Millis, Outgoing, QueueName, RunKey, RunRecord, RunStatus,
     StepState, WorkerId,
@@ -84,7 +84,7 @@ fn run_named(reply: &str) -> RunKey {
     RunKey { tenant: TENANT.parse().unwrap(), run: reply["run"].as_str().unwrap().parse().unwrap() }
 }
 
-async fn ended_run(env: &TestEnv, run: &RunKey) -> RunRecord {
+async fn ended_run(env: &DeployedEnv, run: &RunKey) -> RunRecord {
     let store = env.store().await;
     wait_until("the run's end", TIMEOUT, async || {
         store.load(run).await.unwrap().filter(|record| record.status.is_terminal())
@@ -93,19 +93,19 @@ async fn ended_run(env: &TestEnv, run: &RunKey) -> RunRecord {
 }
 
 /// The JSON output of a command line of the operator.
-fn run_cli(env: &TestEnv, line: &str) -> Value {
+fn run_cli(env: &DeployedEnv, line: &str) -> Value {
     let output = env.countersign().args(line.split(' ')).env("USER", "ada").output().unwrap();
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-async fn card(env: &TestEnv) -> FakeMessage {
+async fn card(env: &DeployedEnv) -> FakeMessage {
     let open = |message: &FakeMessage| message.button(slack::card::APPROVE).is_some();
     wait_until("a card in Slack", TIMEOUT, async || env.external.slack.messages().into_iter().find(open))
         .await
 }
 
-async fn events(env: &TestEnv, run: &RunKey) -> Vec<Event> {
+async fn events(env: &DeployedEnv, run: &RunKey) -> Vec<Event> {
     let entries = env.store().await.events(run, 0, 1_000).await.unwrap();
     entries.iter().map(|entry| serde_json::from_slice(&entry.canonical).unwrap()).collect()
 }
@@ -119,7 +119,7 @@ fn owner(record: &RunRecord) -> Option<&WorkerId> {
 }
 
 /// Starts a worker; returns it and its name in the worker registry, which is not in `known`.
-async fn named_worker(env: &TestEnv, known: &[&WorkerId]) -> (WorkerId, WorkerProcess) {
+async fn named_worker(env: &DeployedEnv, known: &[&WorkerId]) -> (WorkerId, WorkerProcess) {
     let process = env.worker();
     let store = env.store().await;
     let name = wait_until("a worker record", TIMEOUT, async || {
@@ -131,7 +131,7 @@ async fn named_worker(env: &TestEnv, known: &[&WorkerId]) -> (WorkerId, WorkerPr
 }
 
 /// Verifies the evidence of a run offline and returns the number of its receipts.
-async fn verified(env: &TestEnv, run: &RunKey) -> usize {
+async fn verified(env: &DeployedEnv, run: &RunKey) -> usize {
     let store = env.store().await;
     let recorded = wait_until("the evidence", TIMEOUT, async || store.evidence(run).await.unwrap()).await;
     let bytes = store.bundle(&run.tenant, &recorded.name).await.unwrap().unwrap();
@@ -142,7 +142,7 @@ async fn verified(env: &TestEnv, run: &RunKey) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signed_webhook_becomes_approved_change_and_evidence() {
-    let env = TestEnv::open("lifecycle").await;
+    let env = DeployedEnv::open("lifecycle").await;
     env.apply(TRIAGE).await;
     let workers = [env.worker(), env.worker()];
 
@@ -197,7 +197,7 @@ async fn signed_webhook_becomes_approved_change_and_evidence() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn surviving_worker_takes_over_a_step_in_time() {
-    let env = TestEnv::open("take-over").await;
+    let env = DeployedEnv::open("take-over").await;
     env.apply(CHANGE).await;
     let first = named_worker(&env, &[]).await;
     let second = named_worker(&env, &[&first.0]).await;
@@ -239,7 +239,7 @@ async fn surviving_worker_takes_over_a_step_in_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn duplicate_and_reordered_messages_change_nothing() {
-    let env = TestEnv::open("reordered").await;
+    let env = DeployedEnv::open("reordered").await;
     env.apply(CHANGE).await;
     let mut runs = Vec::new();
     for n in 0..8 {
@@ -270,7 +270,7 @@ async fn duplicate_and_reordered_messages_change_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn poison_message_is_dead_lettered_and_others_are_redriven() {
-    let env = TestEnv::open("poison").await;
+    let env = DeployedEnv::open("poison").await;
     env.apply(PLAIN).await;
     let reply = env.incident("incident1", 1, json!({})).await;
     let run = run_named(&reply.body);
@@ -337,7 +337,7 @@ async fn poison_message_is_dead_lettered_and_others_are_redriven() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sweep_finds_due_runs_and_schedules() {
-    let env = TestEnv::open("sweep").await;
+    let env = DeployedEnv::open("sweep").await;
     env.apply_earlier(YEARLY, LAST_YEAR).await;
     let plan = env.apply(PLAIN).await;
     let mut runs = Vec::new();

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use countersign_e2e::{TIMEOUT, TestEnv, wait_until};
+use countersign_e2e::{DeployedEnv, TIMEOUT, wait_until};
 use serde_json::json;
 use testkit::{HttpStub, StubEnding, StubReply};
 
@@ -57,7 +57,7 @@ const ENDPOINT: &str = "AWS_ENDPOINT_URL_SECRETS_MANAGER";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn worker_retries_transient_secret_errors() {
-    let env = TestEnv::open("retries").await;
+    let env = DeployedEnv::open("retries").await;
     let directory = tempfile::tempdir().unwrap();
     let rows: [(&str, &'static [Answer]); 4] = [
         ("throttle", &[Answer::Error(400, "ThrottlingException"), Answer::Secret]),
@@ -83,7 +83,7 @@ async fn worker_retries_transient_secret_errors() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn worker_reports_secret_errors_without_the_secret() {
-    let env = TestEnv::open("secret-errors").await;
+    let env = DeployedEnv::open("secret-errors").await;
     let rows: [(&str, &'static [Answer]); 6] = [
         ("ResourceNotFoundException: no", &[Answer::Error(400, "ResourceNotFoundException")]),
         ("AccessDeniedException: no", &[Answer::Error(400, "AccessDeniedException")]),

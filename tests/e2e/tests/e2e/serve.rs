@@ -3,7 +3,7 @@
 
 use std::process::Output;
 
-use countersign_e2e::{ServerProcess, TENANT, TIMEOUT, TestEnv, wait_until};
+use countersign_e2e::{DeployedEnv, ServerProcess, TENANT, TIMEOUT, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -21,7 +21,7 @@ const WORKFLOWS: [(&str, &str); 2] = [
 /// An operator's shell and environment.
 struct Operator {
     home: TempDir,
-    env: TestEnv,
+    env: DeployedEnv,
 }
 
 impl Operator {
@@ -31,7 +31,7 @@ impl Operator {
             std::fs::write(home.path().join(name), text).unwrap();
         }
         std::fs::write(home.path().join("countersign.yaml"), "server: {}\n").unwrap();
-        Self { home, env: TestEnv::open("serve").await }
+        Self { home, env: DeployedEnv::open("serve").await }
     }
 
     fn command(&self, line: &str) -> std::process::Command {

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_e2e::{TENANT, TestConfig, TestEnv};
+use countersign_e2e::{DeployedEnv, TENANT, TestConfig};
 use domain::TenantId;
 use domain::tenant::Person;
 use evidence::PublicKey;
@@ -32,7 +32,7 @@ pub(crate) struct AwsDeployment {
     directory: TempDir,
     config: PathBuf,
     programs: PathBuf,
-    env: TestEnv,
+    env: DeployedEnv,
     store: AwsStore<SqsQueue, S3Blobs>,
     external_systems: ExternalSystems,
     /// One for each address of the local AWS.
@@ -66,7 +66,7 @@ impl AwsDeployment {
             ("countersign".to_owned(), shared.clone()),
         ]);
         let programs = test_config.programs.clone();
-        let env = TestEnv::open_at(test_config, "soak").await;
+        let env = DeployedEnv::open_at(test_config, "soak").await;
         let store = env.store().await;
         let tenant: TenantId = TENANT.parse().map_err(|error| format!("{error}"))?;
         add_admin(&store, &tenant).await?;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// Every wait takes well under a second, more on a busy machine.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
 
-pub(crate) struct TestEnv {
+pub(crate) struct CliEnv {
     home: TempDir,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct CommandOutput {
 /// A worker process; killed when dropped.
 pub(crate) struct Worker(Child);
 
-impl TestEnv {
+impl CliEnv {
     pub(crate) fn new() -> Self {
         Self { home: TempDir::new().unwrap() }
     }

@@ -76,7 +76,7 @@ fn call(tool: &str) -> Call {
 }
 
 /// A run and its records in the ledger.
-pub(crate) struct TestEnv {
+pub(crate) struct Story {
     pub(crate) now: Timestamp,
     pub(crate) record: RunRecord,
     pub(crate) plan: Plan,
@@ -93,7 +93,7 @@ pub(crate) struct TestEnv {
     writes: u32,
 }
 
-impl TestEnv {
+impl Story {
     pub(crate) fn start(plan: Plan) -> Self {
         Self::start_as("first", plan)
     }

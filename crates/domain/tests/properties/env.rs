@@ -27,7 +27,7 @@ use crate::scenario::{Binding, Op, PlannedOp, Scenario, WorkerRef};
 const LEASE: Millis = Millis::secs(30);
 
 /// A ledger with two runs, and a clock.
-pub(crate) struct TestEnv {
+pub(crate) struct LedgerEnv {
     pub(crate) now: Timestamp,
     pub(crate) runs: Vec<Run>,
     pub(crate) receipts: BTreeMap<IdempotencyKey, Receipt>,
@@ -77,9 +77,9 @@ pub(crate) enum Outcome {
     Nothing,
 }
 
-impl TestEnv {
+impl LedgerEnv {
     /// Admits both runs of `scenario`. `check` is called for each commit.
-    pub(crate) fn new(scenario: &Scenario, mut check: impl FnMut(&TestEnv, &Commit)) -> Self {
+    pub(crate) fn new(scenario: &Scenario, mut check: impl FnMut(&LedgerEnv, &Commit)) -> Self {
         let mut env = Self {
             now: Timestamp(1_750_000_000_000),
             runs: Vec::new(),
@@ -95,7 +95,7 @@ impl TestEnv {
     }
 
     /// Runs the whole `scenario`. `check` is called for each commit.
-    pub(crate) fn run(scenario: &Scenario, mut check: impl FnMut(&TestEnv, &Commit)) -> Self {
+    pub(crate) fn run(scenario: &Scenario, mut check: impl FnMut(&LedgerEnv, &Commit)) -> Self {
         let mut env = Self::new(scenario, &mut check);
         for planned in &scenario.ops {
             if let Some(commit) = env.apply_planned(planned) {
