@@ -12,6 +12,7 @@ pub mod access;
 pub mod applied_workflow;
 pub mod approval;
 pub mod audit;
+pub mod audit_chain;
 pub mod chain;
 pub mod command;
 pub mod concurrency;

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use domain::audit::AuditEntry;
+use domain::audit_chain::{AuditHead, AuditRecord};
 use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
@@ -192,6 +193,8 @@ impl<S: Store, I: Intercept> AuditLog for Intercepted<S, I> {
     intercept! { "audit_log":
         write_audited(write: AuditedWrite, entry: AuditEntry) -> Write;
         audit(tenant: Option<&TenantId>, query: PageQuery) -> AuditPage;
+        audit_record(tenant: Option<&TenantId>, sequence: u64) -> Option<AuditRecord>;
+        audit_head(tenant: Option<&TenantId>) -> AuditHead;
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use domain::audit::{AdminChange, AuditEntry};
-use domain::{ApiKey, Cause, Digest, Fleet, Initiator, Role, Tenant, Timestamp};
-use store::{AuditedWrite, KeyPage, PageQuery, Store, Write};
+use domain::{ApiKey, Cause, Digest, Initiator, Role, Timestamp};
+use store::{KeyPage, PageQuery, Store, Write};
 
 use crate::fixtures::tenant;
 
@@ -13,15 +12,9 @@ cases![
     stale_write_does_not_replace_an_api_key,
     api_keys_of_one_tenant_are_listed_by_id,
     api_key_pages_have_no_duplicates,
-    administrative_change_has_an_audit_entry,
-    superseded_change_has_no_audit_entry,
-    audit_log_is_paged_newest_first,
-    audit_logs_of_tenants_are_separate,
-    drain_request_has_an_audit_entry,
-    audit_entry_is_written_alone,
 ];
 
-fn key(of: &str, id: &str) -> ApiKey {
+pub(crate) fn key(of: &str, id: &str) -> ApiKey {
     ApiKey {
         tenant: tenant(of),
         id: id.parse().unwrap(),
@@ -87,85 +80,4 @@ async fn api_key_pages_have_no_duplicates<S: Store>(store: Arc<S>) {
         }
         assert_eq!(listed, made, "{limit}");
     }
-}
-
-fn entry(of: Option<&str>, at: i64, change: AdminChange) -> AuditEntry {
-    let by = Initiator::new(Cause::User, "ada").with("credential", "key:00ff");
-    AuditEntry { tenant: of.map(tenant), at: Timestamp(at), by, change }
-}
-
-fn created(key: &ApiKey) -> AuditEntry {
-    let (id, person) = (key.id.clone(), key.person.clone());
-    let change = AdminChange::KeyCreated { key: id, person, roles: key.roles.clone(), expires_at: None };
-    entry(Some(key.tenant.as_str()), 1, change)
-}
-
-async fn administrative_change_has_an_audit_entry<S: Store>(store: Arc<S>) {
-    let made = key("acme", "00ff");
-    let written = store.write_audited(AuditedWrite::Key(made.clone()), created(&made)).await.unwrap();
-    assert_eq!(written, Write::Committed);
-    assert_eq!(store.key(&made.tenant, &made.id).await.unwrap().as_ref(), Some(&made));
-    let settings = Tenant::new(tenant("acme"));
-    let changed = entry(Some("acme"), 2, AdminChange::DispatchStarted);
-    let written = store.write_audited(AuditedWrite::Tenant(settings.clone()), changed.clone()).await.unwrap();
-    assert_eq!(written, Write::Committed);
-    assert_eq!(store.tenant(&tenant("acme")).await.unwrap(), Some(settings));
-    let page = store.audit(Some(&tenant("acme")), PageQuery::first(10)).await.unwrap();
-    assert_eq!((page.entries, page.next), (vec![changed, created(&made)], None));
-}
-
-async fn superseded_change_has_no_audit_entry<S: Store>(store: Arc<S>) {
-    let made = key("acme", "00ff");
-    store.put_key(made.clone()).await.unwrap();
-    let written = store.write_audited(AuditedWrite::Key(made.clone()), created(&made)).await.unwrap();
-    assert_eq!(written, Write::Superseded);
-    let page = store.audit(Some(&tenant("acme")), PageQuery::first(10)).await.unwrap();
-    assert_eq!(page.entries, []);
-}
-
-async fn audit_log_is_paged_newest_first<S: Store>(store: Arc<S>) {
-    for (revision, at) in [(0, 7), (1, 1_000_000_000_000), (2, 1_000_000_000_001)] {
-        let settings = Tenant { revision, ..Tenant::new(tenant("acme")) };
-        let change = entry(Some("acme"), at, AdminChange::DispatchStarted);
-        let written = store.write_audited(AuditedWrite::Tenant(settings), change).await.unwrap();
-        assert_eq!(written, Write::Committed);
-    }
-    let mut query = PageQuery::first(2);
-    let first = store.audit(Some(&tenant("acme")), query.clone()).await.unwrap();
-    let times = |entries: &[AuditEntry]| entries.iter().map(|entry| entry.at.0).collect::<Vec<_>>();
-    assert_eq!(times(&first.entries), [1_000_000_000_001, 1_000_000_000_000]);
-    query.after = first.next;
-    let last = store.audit(Some(&tenant("acme")), query).await.unwrap();
-    assert_eq!((times(&last.entries), last.next), (vec![7], None));
-}
-
-async fn audit_logs_of_tenants_are_separate<S: Store>(store: Arc<S>) {
-    let change = entry(None, 1, AdminChange::DispatchStarted);
-    let written = store.write_audited(AuditedWrite::Fleet(Fleet::default()), change.clone()).await.unwrap();
-    assert_eq!(written, Write::Committed);
-    assert_eq!(store.fleet().await.unwrap(), Some(Fleet::default()));
-    assert_eq!(store.audit(None, PageQuery::first(10)).await.unwrap().entries, [change]);
-    assert_eq!(store.audit(Some(&tenant("acme")), PageQuery::first(10)).await.unwrap().entries, []);
-}
-
-async fn drain_request_has_an_audit_entry<S: Store>(store: Arc<S>) {
-    let worker = crate::worker_registry::worker("worker-1");
-    let asked = |at| {
-        let (worker, reason) = (worker.worker.clone(), "release".to_owned());
-        entry(None, at, AdminChange::DrainRequested { worker, reason })
-    };
-    let write = || AuditedWrite::Worker(worker.clone());
-    assert_eq!(store.write_audited(write(), asked(1)).await.unwrap(), Write::Committed);
-    assert_eq!(store.worker(&worker.worker).await.unwrap().as_ref(), Some(&worker));
-    assert_eq!(store.write_audited(write(), asked(2)).await.unwrap(), Write::Superseded);
-    assert_eq!(store.audit(None, PageQuery::first(10)).await.unwrap().entries, [asked(1)]);
-}
-
-async fn audit_entry_is_written_alone<S: Store>(store: Arc<S>) {
-    let change = entry(None, 1, AdminChange::DeadLettersRedriven { limit: 5 });
-    for _ in 0..2 {
-        let written = store.write_audited(AuditedWrite::EntryOnly, change.clone()).await.unwrap();
-        assert_eq!(written, Write::Committed);
-    }
-    assert_eq!(store.audit(None, PageQuery::first(10)).await.unwrap().entries, [change]);
 }

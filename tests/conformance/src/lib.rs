@@ -3,7 +3,7 @@
 //! Every store implementation runs the same list of [`cases`]. A case gets an empty store of its own, builds real
 //! decisions with the domain, and fails by panicking. The cases use only the store traits. Their times are real and
 //! short enough to wait for.
-#![expect(clippy::unwrap_used, reason = "a case fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a case fails by panicking")]
 
 /// The cases of one subject, each named as its function is.
 macro_rules! cases {
@@ -17,6 +17,7 @@ macro_rules! cases {
 
 mod access;
 mod archive;
+mod audit;
 mod blobs;
 mod concurrency;
 mod governance;
@@ -58,6 +59,7 @@ pub fn cases<S: Store>() -> Vec<Case<S>> {
         blobs::cases(),
         governance::cases(),
         access::cases(),
+        audit::cases(),
         worker_registry::cases(),
         archive::cases(),
         inbox::cases(),

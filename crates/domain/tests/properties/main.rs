@@ -9,6 +9,7 @@
 extern crate countersign_domain as domain;
 
 mod approvals;
+mod audit;
 mod chain;
 mod classes;
 mod effects;

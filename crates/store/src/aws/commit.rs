@@ -55,6 +55,11 @@ pub(super) struct Transaction {
 }
 
 impl Transaction {
+    /// Whether there is nothing to write.
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
     fn push(&mut self, guard: Guard, item: TransactWriteItem) {
         self.guards.push(guard);
         self.items.push(item);

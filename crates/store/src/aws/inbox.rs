@@ -6,7 +6,6 @@
 //! a dedupe key has a third item under that key, with the time of receipt; all three are one transaction.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::audit::AuditEntry;
 use domain::dispatch::RECORD_FORMAT;
 use domain::{
     AppliedWorkflow, Digest, InboxEntry, InboxStatus, Millis, RunKey, TenantId, Timestamp, WorkflowName,
@@ -111,7 +110,17 @@ where
     }
 
     async fn apply(&self, applied: AppliedWorkflow, due: Option<Timestamp>) -> Result<Write, StoreError> {
-        self.apply_audited(&applied, due, None).await
+        let doing = APPLYING;
+        let Some(transaction) = self.apply_transaction(&applied, due, doing).await? else {
+            return Ok(Write::Superseded);
+        };
+        let sequence = self.sequences.next(self.clock.now());
+        match self.transact(transaction, &apply_token_seed(&applied, self.salt, sequence.as_str())).await {
+            Ok(()) => Ok(Write::Committed),
+            // Another version was applied in between. A retry reads it first.
+            Err(error) if error.class == Class::Superseded => Err(StoreError::Busy { doing }),
+            Err(error) => Err(error.into_write_error(doing)),
+        }
     }
 
     async fn due_schedules(&self, now: Timestamp, limit: u32) -> Result<Vec<DueSchedule>, StoreError> {
@@ -179,14 +188,13 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    /// Applies a workflow, and appends `entry` to the audit log.
-    pub(super) async fn apply_audited(
+    /// The transaction that applies a workflow; `None` if the applied version may not be replaced.
+    pub(super) async fn apply_transaction(
         &self,
         applied: &AppliedWorkflow,
         due: Option<Timestamp>,
-        entry: Option<&AuditEntry>,
-    ) -> Result<Write, StoreError> {
-        let doing = APPLYING;
+        doing: &'static str,
+    ) -> Result<Option<Transaction>, StoreError> {
         let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
         let current = self.get(&key, doing).await?;
         let before: Option<AppliedWorkflow> = match &current {
@@ -194,24 +202,14 @@ where
             None => None,
         };
         if !applied.may_replace(before.as_ref()) {
-            return Ok(Write::Superseded);
+            return Ok(None);
         }
         let same_trigger = before.is_some_and(|before| before.triggered_by == applied.triggered_by);
         let was_due = current.as_ref().filter(|_| same_trigger).and_then(|item| read_number(item, DUE.range));
         let due = was_due.map(Timestamp).or(due);
         let body = current.and_then(|mut current| current.remove(BODY));
         let condition = body.map_or_else(Condition::is_new, Condition::body);
-        let mut transaction = self.apply_transaction(applied, due, condition).await?;
-        if let Some(entry) = entry {
-            self.add_audit_entry(&mut transaction, entry, doing).await?;
-        }
-        let sequence = self.sequences.next(self.clock.now());
-        match self.transact(transaction, &apply_token_seed(applied, self.salt, sequence.as_str())).await {
-            Ok(()) => Ok(Write::Committed),
-            // Another version was applied in between. A retry reads it first.
-            Err(error) if error.class == Class::Superseded => Err(StoreError::Busy { doing }),
-            Err(error) => Err(error.into_write_error(doing)),
-        }
+        self.version_items(applied, due, condition).await.map(Some)
     }
 
     /// Writes the proof and then the entry: two write units, where a transaction takes four.
@@ -265,7 +263,7 @@ where
     }
 
     /// The current version of a workflow with its due time, and its entry in the list of versions.
-    async fn apply_transaction(
+    async fn version_items(
         &self,
         applied: &AppliedWorkflow,
         due: Option<Timestamp>,

@@ -192,10 +192,30 @@ impl Key {
         Self { pk: format!("{tenant}#keys"), sk: format!("key#{id}") }
     }
 
-    /// An entry of the audit log of a tenant, or of the changes for all tenants.
-    pub(super) fn audit(tenant: Option<&TenantId>, id: &str) -> Self {
+    /// An item of the audit log of a tenant, or of the changes for all tenants.
+    fn of_audit(tenant: Option<&TenantId>, sk: String) -> Self {
         let pk = tenant.map_or_else(|| "#fleet".to_owned(), |tenant| format!("{tenant}#audit"));
-        Self { pk, sk: format!("audit#{id}") }
+        Self { pk, sk }
+    }
+
+    /// An entry of the audit log. Newer entries come first.
+    pub(super) fn audit(tenant: Option<&TenantId>, sequence: u64) -> Self {
+        Self::of_audit(tenant, format!("audit#{:020}", u64::MAX - sequence))
+    }
+
+    /// The end of the audit log: it is after the oldest entry.
+    pub(super) fn audit_end(tenant: Option<&TenantId>) -> Self {
+        Self::of_audit(tenant, "audit#~".to_owned())
+    }
+
+    /// The head of the audit log.
+    pub(super) fn audit_head(tenant: Option<&TenantId>) -> Self {
+        Self::of_audit(tenant, "audit_head".to_owned())
+    }
+
+    /// A mark that the audit log has an entry with this digest.
+    pub(super) fn audit_mark(tenant: Option<&TenantId>, digest: &Digest) -> Self {
+        Self::of_audit(tenant, format!("audit_mark#{digest}"))
     }
 
     /// The settings of a tenant.
@@ -314,5 +334,7 @@ mod tests {
         let version = |n| Key::version(&run_key.tenant, "triage", n).sk;
         assert!(version(9) < version(10));
         assert!(Key::outbox(&run_key, Version(9), 1).sk < Key::outbox(&run_key, Version(10), 0).sk);
+        let entry = |sequence| Key::audit(Some(&run_key.tenant), sequence).sk;
+        assert!(entry(u64::MAX) < entry(10) && entry(10) < entry(9));
     }
 }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::audit::AuditEntry;
+use domain::audit_chain::{AuditHead, AuditRecord};
 use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
@@ -499,6 +500,18 @@ impl AuditLog for SqliteStore {
 
     async fn audit(&self, tenant: Option<&TenantId>, query: PageQuery) -> Result<AuditPage, StoreError> {
         self.connections.read("read the audit log", |db| db.audit(tenant, &query)).await
+    }
+
+    async fn audit_record(
+        &self,
+        tenant: Option<&TenantId>,
+        sequence: u64,
+    ) -> Result<Option<AuditRecord>, StoreError> {
+        self.connections.read("read an audit entry", |db| db.audit_record(tenant, sequence)).await
+    }
+
+    async fn audit_head(&self, tenant: Option<&TenantId>) -> Result<AuditHead, StoreError> {
+        self.connections.read("read the head of the audit log", |db| db.audit_head(tenant)).await
     }
 }
 

@@ -9,7 +9,7 @@ use rusqlite::{Connection, TransactionBehavior};
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// The version this program reads and writes.
-const VERSION: u32 = 17;
+const VERSION: u32 = 18;
 
 /// Why a database cannot be used.
 #[derive(Debug, thiserror::Error)]

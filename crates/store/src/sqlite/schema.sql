@@ -114,12 +114,19 @@ CREATE TABLE tenants (
     body     TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- Administrative changes, newest first. An empty tenant stands for all tenants.
+-- The chain of administrative changes of each tenant, and its head. An empty tenant stands for all tenants. The digest
+-- recognizes an entry that is written again.
 CREATE TABLE audit (
     tenant   TEXT NOT NULL,
-    id       TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    digest   BLOB NOT NULL,
     body     TEXT NOT NULL,
-    PRIMARY KEY (tenant, id)
+    PRIMARY KEY (tenant, sequence)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX audit_by_digest ON audit (tenant, digest);
+CREATE TABLE audit_heads (
+    tenant TEXT PRIMARY KEY,
+    body   TEXT NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE api_keys (

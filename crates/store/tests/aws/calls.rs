@@ -298,6 +298,13 @@ fn access() -> Vec<Call<Table>> {
     ]
 }
 
+const AUDITED: Setup = |table| {
+    Box::pin(async {
+        let written = table.store.write_audited(AuditedWrite::Key(api_key()), audit_entry()).await;
+        assert_eq!(written.unwrap(), Write::Committed);
+    })
+};
+
 fn audit_log() -> Vec<Call<Table>> {
     vec![
         call!("write_audited", NOTHING, |store| {
@@ -306,14 +313,12 @@ fn audit_log() -> Vec<Call<Table>> {
         call!("write_audited, workflow", NOTHING, |store| {
             store.write_audited(AuditedWrite::Workflow(applied(), Some(NOON)), audit_entry()).await
         }),
-        call!(
-            "audit",
-            |table| Box::pin(async {
-                let written = table.store.write_audited(AuditedWrite::Key(api_key()), audit_entry()).await;
-                assert_eq!(written.unwrap(), Write::Committed);
-            }),
-            |store| store.audit(Some(&tenant()), PageQuery::first(2)).await
-        ),
+        call!("write_audited, superseded", KEY_CREATED, |store| {
+            store.write_audited(AuditedWrite::Key(api_key()), audit_entry()).await
+        }),
+        call!("audit", AUDITED, |store| store.audit(Some(&tenant()), PageQuery::first(2)).await),
+        call!("audit_record", AUDITED, |store| store.audit_record(Some(&tenant()), 1).await),
+        call!("audit_head", AUDITED, |store| store.audit_head(Some(&tenant())).await),
     ]
 }
 

@@ -130,10 +130,17 @@ pub(crate) const ROWS: &[Row] = rows![
     "put_key": "PutItem" from "mod.rs::put", Write, "write an API key";
     "keys": "Query" from "index.rs::range", Read, "list the API keys of a tenant";
     // The audit log.
+    "write_audited": "BatchGetItem" from "mod.rs::get_batch", Read, "write an administrative change";
     "write_audited": "TransactWriteItems" from "commit.rs::transact", Write, "write an administrative change";
-    "write_audited, workflow": "GetItem" from "mod.rs::get", Read, "apply a workflow";
-    "write_audited, workflow": "TransactWriteItems" from "commit.rs::transact", Write, "apply a workflow";
+    "write_audited, workflow": "BatchGetItem" from "mod.rs::get_batch", Read, "write an administrative change";
+    "write_audited, workflow": "GetItem" from "mod.rs::get", Read, "write an administrative change";
+    "write_audited, workflow": "TransactWriteItems" from "commit.rs::transact", Write, "write an administrative change";
+    "write_audited, superseded": "BatchGetItem" from "mod.rs::get_batch", Read, "write an administrative change";
+    "write_audited, superseded": "TransactWriteItems" from "commit.rs::transact", Write, "write an administrative change";
+    "write_audited, superseded": "GetItem" from "mod.rs::get", Read, "write an administrative change";
     "audit": "Query" from "index.rs::range", Read, "read the audit log";
+    "audit_record": "GetItem" from "mod.rs::get", Read, "read an audit entry";
+    "audit_head": "GetItem" from "mod.rs::get", Read, "read the head of the audit log";
     // The worker registry.
     "worker": "GetItem" from "mod.rs::get", Read, "read a worker record";
     "put_worker": "PutItem" from "mod.rs::put", Write, "write a worker record";
