@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::bundle::{BundleRun, BundleStep, ChainEntry, Costs, EvidenceBundle, FORMAT};
 use crate::check::{self, effects::ReceiptOwner};
-use crate::envelope::{self, BYTES_MAX};
+use crate::envelope::{self, BUNDLE, BYTES_MAX};
 use crate::error::VerifyError;
 use crate::key::SigningKey;
 use crate::log::{self, LogEntry, LogProof};
@@ -86,7 +86,7 @@ fn sign_bundle(bundle: &EvidenceBundle, key: &SigningKey) -> Result<Vec<u8>, Bui
     let invalid = |error: serde_json::Error| BuildError::Value(InvalidJson::Value(error.to_string()));
     let value = serde_json::to_value(bundle).map_err(invalid)?;
     json::check(&value).map_err(BuildError::Value)?;
-    let bytes = envelope::sign(&json::canonical(&value), key);
+    let bytes = envelope::sign(BUNDLE, &json::canonical(&value), key);
     if bytes.len() > BYTES_MAX { Err(BuildError::TooLarge { bytes: bytes.len() }) } else { Ok(bytes) }
 }
 

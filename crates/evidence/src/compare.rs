@@ -6,7 +6,7 @@ use crate::build::{bundle_run, summarize_receipts, summarize_sorted};
 use crate::bundle::{
     ApprovalSummary, BundleStep, EvidenceBundle, ReceiptStatus, ReceiptSummary, StepOutcome,
 };
-use crate::envelope;
+use crate::envelope::{self, BUNDLE};
 use crate::error::VerifyError;
 use crate::trusted_keys::TrustedKeys;
 use crate::verify::parse;
@@ -56,7 +56,7 @@ fn final_summaries(bundle: &EvidenceBundle) -> impl Iterator<Item = &ReceiptSumm
 
 /// Compares a run with its bundle.
 pub fn compare(bytes: &[u8], keys: Option<&TrustedKeys>, stored: &StoredRun<'_>) -> BundleComparison {
-    let (payload, status) = match keys.map(|keys| envelope::open(bytes, keys.signer_of(bytes))) {
+    let (payload, status) = match keys.map(|keys| envelope::open(BUNDLE, bytes, keys.signer_of(bytes))) {
         Some(Ok(payload)) => (Ok(payload), BundleComparison::Matches),
         None => (envelope::unverified_payload(bytes), BundleComparison::Unverified),
         Some(Err(VerifyError::WrongKey { .. })) => {

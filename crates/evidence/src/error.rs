@@ -1,39 +1,42 @@
 //! Why verification refuses a bundle. Each error names the part of the bundle where it was found.
 
+use domain::audit_chain::AuditChainError;
 use domain::chain::ChainError;
 use domain::json::InvalidJson;
 use domain::{ApprovalId, Digest, IdempotencyKey, PersonId, RunStatus, StepId, StepStatus};
-
-use crate::envelope::{BYTES_MAX, PAYLOAD_TYPE};
 
 /// Why verification refuses a bundle. `n` is the number of an event in the chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
     // The file.
-    #[error("the file has {bytes} bytes; a bundle has at most {BYTES_MAX}")]
-    TooLarge { bytes: usize },
+    #[error("the file has {bytes} bytes; the limit is {bytes_max}")]
+    TooLarge { bytes: usize, bytes_max: usize },
     #[error("the file is not a DSSE envelope: {why}")]
     Envelope { why: String },
     /// Equivalent JSON in a non-canonical encoding, or with an unknown field.
     #[error("the {what} is not in canonical form, or has an unknown field")]
     NotCanonical { what: &'static str },
-    #[error("the envelope has payload type {found:?}; a bundle has {PAYLOAD_TYPE:?}")]
-    PayloadType { found: String },
-    #[error("the envelope has {found} signatures; a bundle has one")]
+    #[error("the envelope has payload type {found:?}, not {expected:?}")]
+    PayloadType { found: String, expected: &'static str },
+    #[error("the envelope has {found} signatures, not one")]
     Signatures { found: usize },
     #[error("the {what} is not canonical base64")]
     Base64 { what: &'static str },
-    #[error("the bundle is signed by key {signed}, not by the given key {given}")]
+    #[error("the file is signed by key {signed}, not by the given key {given}")]
     WrongKey { signed: Digest, given: Digest },
-    #[error("invalid signature: the bundle was changed, or another key signed it")]
+    #[error("invalid signature: the file was changed, or another key signed it")]
     Signature,
     /// Not JSON, or JSON that parsers interpret differently.
     #[error("the payload is not valid JSON: {0}")]
     Payload(InvalidJson),
-    #[error("the payload is not a bundle: {why}")]
+    #[error("the payload has another structure: {why}")]
     Document { why: String },
-    #[error("the bundle has the unknown format {found:?}")]
+    #[error("the payload has the unknown format {found:?}")]
     Format { found: String },
+
+    // The audit log.
+    #[error(transparent)]
+    AuditChain(#[from] AuditChainError),
 
     // The transparency log.
     #[error("the checkpoint has no valid signature, or is for another log, size or root")]
@@ -121,6 +124,11 @@ pub enum VerifyError {
          sender of an event or command)"
     )]
     Excluded { approval: ApprovalId, person: PersonId },
+    #[error(
+        "approval {approval} counts the vote of {person}, whom the identity provider did not authenticate, although the \
+         approval requires it"
+    )]
+    Assurance { approval: ApprovalId, person: PersonId },
     #[error("approval {approval} does not cover the effect of event {n}: {why}")]
     NotCovered { n: u32, approval: ApprovalId, why: &'static str },
 }

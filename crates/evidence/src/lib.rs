@@ -8,6 +8,7 @@
 //! of the key cannot sign an inconsistent bundle: verification replays the chain through the state machines and compares
 //! all other records with the chain. The same run always gives the same bytes.
 
+mod audit;
 mod build;
 pub mod bundle;
 mod check;
@@ -20,6 +21,10 @@ mod log;
 mod trusted_keys;
 mod verify;
 
+pub use audit::{
+    AUDIT_BYTES_MAX, AUDIT_PAYLOAD_TYPE, AuditExport, AuditExportError, NotContinued, sign_audit,
+    verify_audit,
+};
 pub use build::{BuildError, BundleInput, build, effects_of};
 pub use bundle::EvidenceBundle;
 pub use check::effects::ReceiptOwner;

@@ -192,9 +192,12 @@ mod tests {
     fn bundle_is_verified_with_the_key_that_it_names() {
         let all = keys(&[1, 2, 3]);
         for number in [1, 2, 3] {
-            assert_eq!(*all.signer_of(&envelope::sign(b"payload", &key(number))), key(number).public());
+            assert_eq!(
+                *all.signer_of(&envelope::sign(envelope::BUNDLE, b"payload", &key(number))),
+                key(number).public()
+            );
         }
-        for other in [&envelope::sign(b"payload", &key(4))[..], b"no bundle"] {
+        for other in [&envelope::sign(envelope::BUNDLE, b"payload", &key(4))[..], b"no bundle"] {
             assert_eq!(*all.signer_of(other), key(3).public());
         }
     }

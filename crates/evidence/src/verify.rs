@@ -5,7 +5,7 @@ use strum::VariantArray;
 
 use crate::bundle::EvidenceBundle;
 use crate::check;
-use crate::envelope;
+use crate::envelope::{self, BUNDLE};
 use crate::error::VerifyError;
 use crate::key::PublicKey;
 
@@ -77,7 +77,7 @@ pub fn verify_with_progress(
     key: &PublicKey,
     passed: &mut dyn FnMut(Check),
 ) -> Result<Verified, VerifyError> {
-    let payload = envelope::open(bytes, key)?;
+    let payload = envelope::open(BUNDLE, bytes, key)?;
     passed(Check::Signature);
     let bundle = parse(&payload)?;
     passed(Check::Document);
@@ -104,7 +104,7 @@ pub fn claimed(bytes: &[u8]) -> Result<BundleClaim, VerifyError> {
 
 /// Whether `key` signed the bundle. The content is not verified.
 pub fn is_signed_by(bytes: &[u8], key: &PublicKey) -> bool {
-    envelope::open(bytes, key).is_ok()
+    envelope::open(BUNDLE, bytes, key).is_ok()
 }
 
 /// The run that a bundle names. Neither its signature nor its content is verified.

@@ -61,7 +61,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Key(key::Verb),
     Whoami(key::WhoamiArgs),
-    Audit(audit::Args),
+    /// List, verify and export administrative changes
+    #[command(subcommand)]
+    Audit(audit::Verb),
     /// Manage server profiles
     #[command(subcommand)]
     Profile(profile::Verb),
@@ -101,7 +103,7 @@ pub(crate) async fn run(
         Command::Cost(args) => cost::run(&args, context).await,
         Command::Backout(args) => Box::pin(backout::run(&args, context)).await,
         Command::Key(verb) => key::run(&verb, context).await,
-        Command::Audit(args) => audit::run(&args, context).await,
+        Command::Audit(verb) => audit::run(&verb, context).await,
         Command::Whoami(args) => key::whoami(&args, context).await,
         Command::Profile(verb) => profile::run(verb, context),
         Command::Queue(verb) => queue::run(&verb, context).await,

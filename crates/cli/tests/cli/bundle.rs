@@ -107,7 +107,7 @@ fn wrong_key_does_not_verify() {
     env.run("--store other.db worker --until-idle").expect(0);
     env.run("bundle verify a.bundle --key other.db.pub")
         .expect(1)
-        .prints("refused: the bundle is signed by key ");
+        .prints("refused: the file is signed by key ");
 }
 
 /// The signer replaces its key between two runs. The auditor has the first key.
@@ -137,7 +137,7 @@ fn evidence_of_a_replaced_key_still_verifies() {
     std::fs::remove_file(env.path(&format!("{second}.bundle.pub"))).unwrap();
     env.run(&format!("bundle verify {second}.bundle --key auditor.pub"))
         .expect(1)
-        .prints("refused: the bundle is signed by key ");
+        .prints("refused: the file is signed by key ");
     // Another signer's file does not help.
     env.run("--store other.db worker --until-idle").expect(0);
     std::fs::copy(env.path("other.db.pub"), env.path(&format!("{second}.bundle.pub"))).unwrap();

@@ -27,7 +27,10 @@ fn connection_is_set_listed_and_removed() {
     env.run("connection show sn --tenant acme --json").expect(0).prints("vault://kv/acme/sn#password");
     env.run("connection remove sn --tenant acme").expect(0).prints("connection sn is removed");
     env.run("connection show sn --tenant acme").expect(2).prints("`connection list`");
-    env.run("audit --tenant acme").expect(0).prints("removed connection sn").prints("added connection sn");
+    env.run("audit list --tenant acme")
+        .expect(0)
+        .prints("removed connection sn")
+        .prints("added connection sn");
 }
 
 #[test]

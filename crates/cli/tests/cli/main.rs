@@ -1,6 +1,8 @@
 //! Tests of the binary with real files and processes.
 
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod bundle;
 #[cfg(test)]
 mod check;

@@ -86,7 +86,7 @@ fn changes_for_all_tenants_have_an_audit_log() {
     env.run("queue redrive --limit 7 --as bob").expect(0);
     env.run("dispatch stop --all --reason storm --as cyn").expect(0);
     let changes = |store: &str| {
-        let log = env.run(&format!("{store}audit --all --json")).expect(0).json();
+        let log = env.run(&format!("{store}audit list --all --json")).expect(0).json();
         let changes = log["changes"].as_array().unwrap().iter();
         let texts = changes.map(|change| format!("{}: {}", change["by"], change["text"]).replace('"', ""));
         texts.collect::<Vec<_>>()
@@ -97,8 +97,8 @@ fn changes_for_all_tenants_have_an_audit_log() {
         format!("ada: asked {name} to drain: release"),
     ];
     assert_eq!(changes(""), expected);
-    env.run("audit --all").expect(0).prints("stopped dispatch: storm");
-    let own = env.run("audit --json").expect(0).json();
+    env.run("audit list --all").expect(0).prints("stopped dispatch: storm");
+    let own = env.run("audit list --json").expect(0).json();
     assert!(own["changes"].as_array().unwrap().iter().all(|change| change["by"] != "cyn"), "{own}");
 
     env.run("store backup copy.db").expect(0);

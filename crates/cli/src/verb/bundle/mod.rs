@@ -2,7 +2,7 @@
 
 mod download;
 mod get;
-mod read;
+pub(super) mod read;
 mod replace_key;
 mod show;
 mod text;

@@ -23,17 +23,16 @@ pub(super) struct CheckedBundle {
     pub(super) signer: Signer,
 }
 
-/// The key that a bundle was verified with.
-pub(super) struct Signer {
-    pub(super) key: PublicKey,
+/// The key that a signed file was verified with.
+pub(crate) struct Signer {
+    pub(crate) key: PublicKey,
     /// Whether the user named the key. The key next to a bundle came with it, so it proves nothing about the signer.
-    pub(super) is_verified: bool,
+    pub(crate) is_verified: bool,
 }
 
 impl Signer {
     /// What was verified, as the first line of the output.
-    pub(super) fn heading(&self, verified: &Verified) -> String {
-        let summary = verified.summary();
+    pub(crate) fn heading(&self, summary: &str) -> String {
         match self.notice() {
             None => format!("verified: {summary}, signed by {}", self.key.id().short()),
             Some(notice) => format!("integrity only: {summary}\n  {notice}"),
@@ -41,16 +40,16 @@ impl Signer {
     }
 
     /// Why a reader must not trust the content, if the signer is not verified.
-    pub(super) fn notice(&self) -> Option<String> {
+    pub(crate) fn notice(&self) -> Option<String> {
         let notice = || {
             let key = self.key.id();
-            format!("signer not verified: key {key} came with the bundle; use --key with the signer's key")
+            format!("signer not verified: key {key} came with the file; use --key with the signer's key")
         };
         (!self.is_verified).then(notice)
     }
 
     /// A program that reads the output needs a failure if the signer is not verified.
-    pub(super) fn exit_status(&self, strict: bool, context: &Context) -> ExitStatus {
+    pub(crate) fn exit_status(&self, strict: bool, context: &Context) -> ExitStatus {
         let strict = strict || context.json || (context.env.variable)("CI").is_some();
         ExitStatus::success_if(self.is_verified || !strict)
     }
@@ -59,10 +58,25 @@ impl Signer {
 /// Verifies the bundle at `file` with the keys at `key`, with those that the environment names, or with those next to
 /// the bundle.
 pub(super) fn check(file: &Path, key: Option<&Path>, context: &Context) -> Result<CheckedBundle, CliError> {
-    let bytes = match read_file(file, &file.display().to_string(), BYTES_MAX) {
+    let (bytes, signer) = read_signed(file, key, BYTES_MAX, context)?;
+    let result = bytes.and_then(|bytes| verify(&bytes, &signer.key).map_err(|fault| fault.to_string()));
+    Ok(CheckedBundle { result, signer })
+}
+
+/// A file, or why it is refused.
+pub(crate) type FileBytes = Result<Vec<u8>, String>;
+
+/// Reads a signed file, and chooses the key in the same way.
+pub(crate) fn read_signed(
+    file: &Path,
+    key: Option<&Path>,
+    bytes_max: usize,
+    context: &Context,
+) -> Result<(FileBytes, Signer), CliError> {
+    let bytes = match read_file(file, &file.display().to_string(), bytes_max) {
         Ok(bytes) => Ok(bytes),
         Err(CliError::TooLarge { bytes_max, .. }) => {
-            Err(format!("the file is larger than {bytes_max} bytes, the limit for a bundle"))
+            Err(format!("the file is larger than the limit of {bytes_max} bytes"))
         }
         Err(error) => return Err(error),
     };
@@ -72,9 +86,7 @@ pub(super) fn check(file: &Path, key: Option<&Path>, context: &Context) -> Resul
         None => keys_in(&with_ending(file, ".pub"))?,
     };
     let key = *keys.signer_of(bytes.as_deref().unwrap_or_default());
-    let signer = Signer { key, is_verified: trusted.is_some() };
-    let result = bytes.and_then(|bytes| verify(&bytes, &signer.key).map_err(|fault| fault.to_string()));
-    Ok(CheckedBundle { result, signer })
+    Ok((bytes, Signer { key, is_verified: trusted.is_some() }))
 }
 
 /// The keys that the user of this environment trusts.
@@ -112,8 +124,8 @@ pub(super) fn require_run(run: &RunKey, bytes: &[u8]) -> Result<(), CliError> {
     if found == *run { Ok(()) } else { Err(refused(format!("the bundle belongs to run {found}"))) }
 }
 
-/// Prints in one line that the bundle does not verify.
-pub(super) fn print_refusal(why: &str, key: &PublicKey, context: &Context) -> Result<ExitStatus, CliError> {
+/// Prints in one line that the file does not verify.
+pub(crate) fn print_refusal(why: &str, key: &PublicKey, context: &Context) -> Result<ExitStatus, CliError> {
     let json = json!({ "verified": false, "reason": why, "key": key.id() });
     context.print(&format!("refused: {}", why.replace('\n', " ")), &json)?;
     Ok(ExitStatus::Failure)

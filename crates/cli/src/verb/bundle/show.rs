@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError
         Ok(verified) => verified,
         Err(why) => return print_refusal(&why, &signer.key, context),
     };
-    let mut shown = format!("{}\n\n{}", signer.heading(&verified), text(&verified, &signer.key));
+    let mut shown = format!("{}\n\n{}", signer.heading(&verified.summary()), text(&verified, &signer.key));
     if let Some(out) = &args.html {
         let page = match signer.notice() {
             None => evidence::html(&verified),

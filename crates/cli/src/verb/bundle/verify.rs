@@ -54,6 +54,6 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError
         "status": run.status,
         "head": run.head,
     });
-    context.print(&signer.heading(&verified), &json)?;
+    context.print(&signer.heading(&verified.summary()), &json)?;
     Ok(signer.exit_status(args.strict, context))
 }
