@@ -28,6 +28,7 @@ pub(crate) enum MenuItem {
     Approvals,
     Workflows,
     Connections,
+    Audit,
     Health,
 }
 
@@ -52,12 +53,13 @@ impl Stream<'_> {
     }
 }
 
-const MENU: [(MenuItem, &str, &str, Role); 6] = [
+const MENU: [(MenuItem, &str, &str, Role); 7] = [
     (MenuItem::Overview, "/", "Overview", Role::Viewer),
     (MenuItem::Runs, "/runs", "Runs", Role::Viewer),
     (MenuItem::Approvals, "/approvals", "Approvals", Role::Viewer),
     (MenuItem::Workflows, "/workflows", "Workflows", Role::Viewer),
     (MenuItem::Connections, "/connections", "Connections", Role::Viewer),
+    (MenuItem::Audit, "/audit", "Audit log", Role::Admin),
     (MenuItem::Health, "/health", "Health", Role::Operator),
 ];
 

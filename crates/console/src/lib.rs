@@ -10,6 +10,7 @@
 
 mod approvals;
 mod assets;
+mod audit;
 mod connections;
 mod evidence;
 mod extract;
@@ -102,6 +103,7 @@ pub fn router<S: Store>(console: Arc<Console<S>>) -> Router {
         .route("/evidence/{run}", get(evidence::show::<S>))
         .route("/evidence/{run}/bundle", get(evidence::bundle::<S>))
         .route("/evidence/{run}/report", get(evidence::report::<S>))
+        .route("/audit", get(audit::list::<S>))
         .route("/health", get(health::show::<S>))
         .route("/health/{verb}", post(health::switch_dispatch::<S>))
         .route("/static/{file}", get(assets::file))
