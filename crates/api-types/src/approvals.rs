@@ -78,6 +78,9 @@ pub struct Vote {
     pub approve: bool,
     pub reason: String,
     pub at: String,
+    /// How the user was authenticated: `identity_provider`, `slack`, `api_key`, or `local` for a user who can open the
+    /// store.
+    pub assurance: String,
 }
 
 impl From<domain::Approval> for Approval {
@@ -87,6 +90,7 @@ impl From<domain::Approval> for Approval {
             approve: vote.approve,
             reason: vote.reason.clone(),
             at: rfc3339_millis(vote.at),
+            assurance: vote.assurance().as_str().to_owned(),
         };
         Self {
             subject_hash: approval.subject.hash(),

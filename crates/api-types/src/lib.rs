@@ -23,7 +23,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 pub use approvals::{Approval, Approvals, DecisionOutcome, DecisionRequest, DecisionResponse, Vote};
-pub use audit::{AuditedChange, AuditedChanges};
+pub use audit::{AuditLogHead, AuditedChange, AuditedChanges};
 pub use connections::{Connection, Connections, SetConnection};
 pub use dispatch::{BackOutRequest, BackedOut, Dispatch, DispatchStarted, StopDispatch, Stopped};
 pub use evidence::{Receipts, Verification};

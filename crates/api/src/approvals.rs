@@ -2,14 +2,15 @@
 
 use axum::Json;
 use axum::extract::State;
-use domain::approval::may_approve;
+use domain::approval::{check_assurance, may_approve};
 use domain::command::VoteResult;
-use domain::{Approval as DomainApproval, ApprovalId, PersonId, Tenant};
+use domain::{Approval as DomainApproval, ApprovalId, Tenant};
 use engine::VoteInput;
 use serde::Deserialize;
 use store::Store;
 
 use crate::Shared;
+use crate::auth::Caller;
 use crate::extract::{JsonBody, PathParam, QueryParams};
 use crate::page::{self, List};
 use crate::problem::ApiError;
@@ -42,7 +43,7 @@ pub(crate) async fn list<S: Store>(
     let mut page = handle.open_approvals(after, limit).await?;
     if filter.mine {
         let tenant = handle.tenant().await?;
-        page.approvals.retain(|approval| can_decide(approval, &caller.person, &tenant));
+        page.approvals.retain(|approval| can_decide(approval, &caller, &tenant));
     }
     Ok(Json(Approvals {
         approvals: page.approvals.into_iter().map(Approval::from).collect(),
@@ -50,9 +51,12 @@ pub(crate) async fn list<S: Store>(
     }))
 }
 
-/// Whether `person` may decide the approval and has not decided yet.
-fn can_decide(approval: &DomainApproval, person: &PersonId, tenant: &Tenant) -> bool {
-    may_approve(approval, person, tenant).is_ok() && approval.votes.iter().all(|vote| vote.person != *person)
+/// Whether the caller may decide the approval and has not decided yet.
+fn can_decide(approval: &DomainApproval, caller: &Caller, tenant: &Tenant) -> bool {
+    let person = &caller.person;
+    may_approve(approval, person, tenant).is_ok()
+        && check_assurance(approval, person, &caller.channel()).is_ok()
+        && approval.votes.iter().all(|vote| vote.person != *person)
 }
 
 pub(crate) async fn show<S: Store>(

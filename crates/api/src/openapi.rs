@@ -5,6 +5,7 @@ use std::fmt;
 
 use axum::http::{Method, header};
 use axum::response::{IntoResponse, Response};
+use domain::audit::AdminChange;
 use domain::record_name::RECORD_BYTES_MAX;
 use domain::{RunStatus, TraceContext};
 use serde_json::{Value, json};
@@ -119,6 +120,11 @@ impl Param {
         "after",
         "Only events after the one with this number",
         || json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
+    );
+    pub(crate) const KIND: Self = Self::query(
+        "kind",
+        "Only changes of this kind",
+        || json!({ "type": "string", "enum": AdminChange::KINDS }),
     );
     pub(crate) const MINE: Self =
         Self::query("mine", "Only approvals that the caller may decide", || json!({ "type": "boolean" }));

@@ -163,6 +163,7 @@ fn routes<S: Store>() -> Vec<Route<S>> {
         stream_routes(),
         approval_routes(),
         tenant_routes(),
+        audit_routes(),
         connection_routes(),
         dispatch_routes(),
     ]
@@ -516,6 +517,11 @@ fn tenant_routes<S: Store>() -> Vec<Route<S>> {
             keys::revoke::<S>,
         )
         .response::<api_types::Key>(200, "The API key is revoked"),
+    ]
+}
+
+fn audit_routes<S: Store>() -> Vec<Route<S>> {
+    vec![
         Route::new(
             Method::GET,
             "/audit",
@@ -523,8 +529,25 @@ fn tenant_routes<S: Store>() -> Vec<Route<S>> {
             ("listAudit", "List administrative changes, newest first"),
             audit::list::<S>,
         )
+        .with(Param::KIND)
         .paged()
         .response::<api_types::AuditedChanges>(200, "A page of the audit log"),
+        Route::new(
+            Method::GET,
+            "/audit/head",
+            Role::Admin,
+            ("getAuditHead", "Get the number and the hash of the newest audit entry"),
+            audit::head::<S>,
+        )
+        .response::<api_types::AuditLogHead>(200, "The head of the audit log"),
+        Route::new(
+            Method::GET,
+            "/audit/{sequence}",
+            Role::Admin,
+            ("getAuditEntry", "Get an audit entry"),
+            audit::show::<S>,
+        )
+        .response::<api_types::AuditedChange>(200, "The audit entry"),
     ]
 }
 

@@ -330,6 +330,9 @@ fn remedy_for_refusal(refusal: &Refusal) -> Option<&'static str> {
         Refusal::NotApprover { why: NotApprover::Participant(_) | NotApprover::NotInGroup, .. } => {
             Some("see who may approve with `approval show`")
         }
+        Refusal::NotApprover { why: NotApprover::Assurance, .. } => Some(
+            "approve in the console, or use a token of the identity provider as the credential of a profile",
+        ),
         Refusal::WorkflowNotNewer { .. } => Some("list the applied versions with `workflow list`"),
         Refusal::AmbiguousTrigger { .. } => Some(
             "add a `when` condition so that each event matches one workflow, or apply a version of the other one without a trigger",

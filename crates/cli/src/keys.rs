@@ -85,7 +85,7 @@ pub(crate) fn read_trusted_keys(path: &Path) -> Result<TrustedKeys, CliError> {
 }
 
 /// Reads the private key in the file at `path`.
-fn read_private_key(path: &Path) -> Result<SigningKey, CliError> {
+pub(crate) fn read_private_key(path: &Path) -> Result<SigningKey, CliError> {
     require_private(path)?;
     SigningKey::from_text(&read_key_file(path)?).map_err(|error| unusable(path, &error))
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use api_types::{
-    ApplyPolicy, ApplyWorkflow, Approval, Approvals, AuditedChanges, BackOutRequest, BackedOut, Connection,
-    Connections, CreateKey, CreatedKey, DecisionRequest, DecisionResponse, Dispatch, DispatchStarted, Events,
-    ExplainPolicy, ExplainResult, Key, Keys, Me, Policy, PolicyApplied, PutTenant, ReasonRequest, Receipts,
-    RollbackRequest, Run, RunActionResponse, Runs, SendSignal, SetConnection, SignalResponse, StartRun,
-    StartedRun, StopDispatch, Stopped, Tenant, UndoPlan, Verification, Versions, Workers, Workflow,
-    WorkflowDetail, Workflows,
+    ApplyPolicy, ApplyWorkflow, Approval, Approvals, AuditLogHead, AuditedChange, AuditedChanges,
+    BackOutRequest, BackedOut, Connection, Connections, CreateKey, CreatedKey, DecisionRequest,
+    DecisionResponse, Dispatch, DispatchStarted, Events, ExplainPolicy, ExplainResult, Key, Keys, Me, Policy,
+    PolicyApplied, PutTenant, ReasonRequest, Receipts, RollbackRequest, Run, RunActionResponse, Runs,
+    SendSignal, SetConnection, SignalResponse, StartRun, StartedRun, StopDispatch, Stopped, Tenant, UndoPlan,
+    Verification, Versions, Workers, Workflow, WorkflowDetail, Workflows,
 };
 use domain::{
     ApprovalId, ConnectionName, KeyId, RecordName, RunId, RunStatus, StepId, WorkflowName, WorkspaceId,
@@ -110,8 +110,24 @@ impl Client {
     }
 
     /// A page of the audit log, newest first, after `cursor`.
-    pub async fn audit(&self, cursor: Option<String>, limit: u32) -> Result<AuditedChanges, ClientError> {
-        self.document(ApiRequest::get("/audit").query("cursor", cursor).query("limit", Some(limit))).await
+    pub async fn audit(
+        &self,
+        kind: Option<&str>,
+        cursor: Option<String>,
+        limit: u32,
+    ) -> Result<AuditedChanges, ClientError> {
+        let call = ApiRequest::get("/audit").query("kind", kind).query("cursor", cursor);
+        self.document(call.query("limit", Some(limit))).await
+    }
+
+    /// An entry of the audit log.
+    pub async fn audit_entry(&self, sequence: u64) -> Result<AuditedChange, ClientError> {
+        self.document(ApiRequest::get(format!("/audit/{sequence}"))).await
+    }
+
+    /// The newest entry of the audit log.
+    pub async fn audit_head(&self) -> Result<AuditLogHead, ClientError> {
+        self.document(ApiRequest::get("/audit/head")).await
     }
 
     /// Creates an API key.

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-use crate::access::Role;
+use crate::access::{Role, is_oidc_credential};
 use crate::digest::Digest;
 use crate::effect::Action;
 use crate::id::{ApprovalId, Fence, PersonId, RunKey, StepId, StepSeq, WorkflowName};
@@ -174,6 +174,11 @@ impl Vote {
         Rejection { by: self.person.clone(), at: self.at, reason: self.reason.clone() }
     }
 
+    /// How the user was authenticated.
+    pub fn assurance(&self) -> Assurance {
+        self.through.assurance()
+    }
+
     /// Whether the user still has the role for the vote, as far as `tenant` says. Its directory has the roles in Slack.
     /// Those of an API key or a token were checked when the user voted, and are not known afterwards.
     pub fn has_role(&self, tenant: &Tenant) -> bool {
@@ -206,6 +211,40 @@ pub enum Channel {
     },
 }
 
+/// How a user was authenticated when they voted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Assurance {
+    /// By the identity provider: a token, or a session in the console that was started with one.
+    IdentityProvider,
+    /// By Slack.
+    Slack,
+    /// By an API key, or a session that was started with one.
+    ApiKey,
+    /// Not at all: the user can open the store.
+    Local,
+}
+
+impl Assurance {
+    /// The name used in the API and in files.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
+impl Channel {
+    /// How the channel authenticated the user.
+    pub fn assurance(&self) -> Assurance {
+        match self {
+            Self::CommandLine => Assurance::Local,
+            Self::Slack { .. } => Assurance::Slack,
+            Self::Api { credential } if is_oidc_credential(credential) => Assurance::IdentityProvider,
+            Self::Api { .. } => Assurance::ApiKey,
+        }
+    }
+}
+
 /// The attempt that used an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalUse {
@@ -228,6 +267,7 @@ impl Approval {
             tenant.knows(&vote.person)
                 && tenant.belongs(&vote.person, &self.requirement.groups)
                 && vote.has_role(tenant)
+                && self.requirement.assurance.accepts(vote.assurance())
         };
         let departed = self.votes.iter().filter(|vote| vote.approve).filter(|vote| !may_approve(vote));
         departed.map(|vote| vote.person.clone()).collect()
@@ -294,6 +334,15 @@ pub fn may_approve(approval: &Approval, person: &PersonId, tenant: &Tenant) -> R
         _ => return Ok(()),
     };
     Err(Refusal::NotApprover { approval: approval.id.clone(), person: person.clone(), why })
+}
+
+/// Refuses a user whose authentication the requirement of `approval` does not accept.
+pub fn check_assurance(approval: &Approval, person: &PersonId, through: &Channel) -> Result<(), Refusal> {
+    if approval.requirement.assurance.accepts(through.assurance()) {
+        return Ok(());
+    }
+    let (approval, person) = (approval.id.clone(), person.clone());
+    Err(Refusal::NotApprover { approval, person, why: NotApprover::Assurance })
 }
 
 /// How many users of the tenant's directory may approve under `requirement`, apart from `excluded`; `None` without a

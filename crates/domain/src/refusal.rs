@@ -82,6 +82,12 @@ pub enum NotApprover {
     /// The user is in none of the required groups.
     #[error("the user is not in any of the required groups")]
     NotInGroup,
+    /// The user was not authenticated by the identity provider.
+    #[error(
+        "the policy requires approvers to sign in through the identity provider; open the approval in the console and \
+         sign in there"
+    )]
+    Assurance,
 }
 
 fn participant_message(role: ParticipantRole) -> &'static str {

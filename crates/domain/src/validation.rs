@@ -48,8 +48,12 @@ pub fn tighten(verdict: Verdict, action: &Action, context: &ActionContext<'_>) -
     let verdict = approve_repeats(verdict, action, step, context);
     match (&verdict.ruling, validation_reason(step, context)) {
         (Ruling::Allow, Some(reason)) if !is_auto_approved(action, step, context) => {
-            let requirement =
-                ApprovalRequirement { tier: tier(step), people: ApproverCount::One, groups: Vec::new() };
+            let requirement = ApprovalRequirement {
+                tier: tier(step),
+                people: ApproverCount::One,
+                groups: Vec::new(),
+                ..ApprovalRequirement::default()
+            };
             verdict.tightened(Ruling::NeedsApproval(requirement), reason)
         }
         _ => verdict,
@@ -118,8 +122,12 @@ fn require_two_people(
     if !is_risky || has_two || is_denied || context.origin == ActionOrigin::RecordedInverse {
         return verdict;
     }
-    let requirement =
-        ApprovalRequirement { tier: Tier::High, people: ApproverCount::Two, groups: Vec::new() };
+    let requirement = ApprovalRequirement {
+        tier: Tier::High,
+        people: ApproverCount::Two,
+        groups: Vec::new(),
+        ..ApprovalRequirement::default()
+    };
     let message = "an action that destroys data or has a high blast radius needs two approvers";
     verdict.tightened(Ruling::NeedsApproval(requirement), Reason::runtime("approval/two_people", message))
 }
@@ -158,8 +166,12 @@ fn approve_repeats(
         ),
         _ => return verdict,
     };
-    let requirement =
-        ApprovalRequirement { tier: tier(step), people: ApproverCount::One, groups: Vec::new() };
+    let requirement = ApprovalRequirement {
+        tier: tier(step),
+        people: ApproverCount::One,
+        groups: Vec::new(),
+        ..ApprovalRequirement::default()
+    };
     verdict.tightened(Ruling::NeedsApproval(requirement), reason)
 }
 

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantNames};
 
+use crate::approval::Assurance;
 use crate::digest::Digest;
 use crate::failure::bounded;
 use crate::id::GroupName;
@@ -67,6 +68,47 @@ impl ApproverCount {
     }
 }
 
+/// How an approver must be authenticated.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    VariantNames,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum RequiredAssurance {
+    /// By any credential.
+    #[default]
+    Any,
+    /// By the identity provider. An API key does not count: an admin could have created it for another user.
+    IdentityProvider,
+}
+
+impl RequiredAssurance {
+    /// Whether a vote with this assurance counts.
+    pub fn accepts(self, assurance: Assurance) -> bool {
+        match self {
+            Self::Any => true,
+            Self::IdentityProvider => assurance == Assurance::IdentityProvider,
+        }
+    }
+
+    fn is_any(&self) -> bool {
+        *self == Self::Any
+    }
+}
+
 /// Who must approve an action.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalRequirement {
@@ -77,6 +119,9 @@ pub struct ApprovalRequirement {
     /// Each approver must be in one of these groups; in any, if none is named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupName>,
+    /// How each approver must be authenticated.
+    #[serde(default, skip_serializing_if = "RequiredAssurance::is_any")]
+    pub assurance: RequiredAssurance,
 }
 
 impl ApprovalRequirement {
@@ -89,7 +134,7 @@ impl ApprovalRequirement {
     pub fn covers_approvers(&self, other: &Self) -> bool {
         let groups = other.groups.is_empty()
             || (!self.groups.is_empty() && self.groups.iter().all(|group| other.groups.contains(group)));
-        self.people >= other.people && groups
+        self.people >= other.people && self.assurance >= other.assurance && groups
     }
 
     /// A requirement that satisfies both: an approver must be in a group that both name. `None` if both name groups and
@@ -97,6 +142,7 @@ impl ApprovalRequirement {
     pub fn and(mut self, other: Self) -> Option<Self> {
         self.tier = self.tier.max(other.tier);
         self.people = self.people.max(other.people);
+        self.assurance = self.assurance.max(other.assurance);
         if self.groups.is_empty() {
             self.groups = other.groups;
         } else if !other.groups.is_empty() {

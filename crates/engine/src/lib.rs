@@ -35,6 +35,7 @@ use store::Store;
 pub use admission::{
     AcceptResult, AdmissionService, InboundEvent, StartApplied, StartOutcome, StartResult, StartRun,
 };
+pub use core::audit::AuditQuery;
 pub use core::bundles::TenantBundle;
 pub use core::connections::{ConnectionParts, ResolvedConnection};
 pub use core::dispatch::DispatchState;

@@ -9,12 +9,13 @@
 use std::sync::Arc;
 
 use domain::audit::AdminChange;
+use domain::audit_chain::{AuditHead, AuditRecord};
 use domain::{Initiator, RunId, RunKey, TenantId, Timestamp};
-use store::{AuditPage, AuditedWrite, Cursor, PageQuery, Store, Write};
+use store::{AuditPage, AuditedWrite, Store, Write};
 use workflow::ToolFields;
 
 use crate::core::Core;
-use crate::core::audit::{Admin, CREDENTIAL};
+use crate::core::audit::{Admin, AuditQuery, CREDENTIAL};
 use crate::error::EngineError;
 
 /// The operations of one tenant, on behalf of one user.
@@ -69,9 +70,18 @@ impl<S: Store> TenantHandle<S> {
     }
 
     /// A page of the audit log of the tenant, newest first.
-    pub async fn audit(&self, after: Option<Cursor>, limit: u32) -> Result<AuditPage, EngineError> {
-        let query = PageQuery { after, limit };
-        Ok(self.core.retry_busy(|store| store.audit(Some(&self.tenant), query.clone())).await?)
+    pub async fn audit(&self, query: AuditQuery) -> Result<AuditPage, EngineError> {
+        self.core.audit(Some(&self.tenant), query).await
+    }
+
+    /// An entry of the audit log of the tenant.
+    pub async fn audit_record(&self, sequence: u64) -> Result<Option<AuditRecord>, EngineError> {
+        self.core.audit_record(Some(&self.tenant), sequence).await
+    }
+
+    /// The head of the audit log of the tenant.
+    pub async fn audit_head(&self) -> Result<AuditHead, EngineError> {
+        self.core.audit_head(Some(&self.tenant)).await
     }
 
     pub fn tenant_id(&self) -> &TenantId {

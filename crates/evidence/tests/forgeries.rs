@@ -318,6 +318,23 @@ fn approval_by_requester_or_author() {
     }
 }
 
+/// The verdict requires the identity provider, and the vote came through Slack.
+#[test]
+fn approval_without_the_required_assurance() {
+    let ruling = json!({
+        "needs_approval": { "tier": "medium", "people": "one", "assurance": "identity_provider" }
+    });
+    let error = forged("approved_by_one", |document| {
+        set_ruling(document, &ruling);
+        event(document, "approval_requested")["requirement"]["assurance"] = "identity_provider".into();
+        document["approvals"][0]["requirement"]["assurance"] = "identity_provider".into();
+    });
+    assert!(matches!(error, VerifyError::Assurance { .. }), "{error}");
+    // Without it in the request, the request does not cover the verdict.
+    let error = forged("approved_by_one", |document| set_ruling(document, &ruling));
+    assert_message(&error, "it required fewer approvers");
+}
+
 #[test]
 fn approval_after_the_effect() {
     let error = forged("approved_by_one", |document| {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use domain::verdict::RequiredAssurance;
 use domain::{Ruling, Verdict};
 use serde::Serialize;
 use serde_json::Value;
@@ -108,7 +109,15 @@ impl fmt::Display for RulingText<'_> {
                 let tier = format!("{:?}", requirement.tier).to_lowercase();
                 write!(f, "needs approval by {} ({tier} tier)", approvers(requirement.people.count()))?;
                 let groups: Vec<&str> = requirement.groups.iter().map(domain::GroupName::as_str).collect();
-                if groups.is_empty() { Ok(()) } else { write!(f, " of {}", groups.join(" or ")) }
+                if !groups.is_empty() {
+                    write!(f, " of {}", groups.join(" or "))?;
+                }
+                match requirement.assurance {
+                    RequiredAssurance::Any => Ok(()),
+                    RequiredAssurance::IdentityProvider => {
+                        f.write_str(", signed in through the identity provider")
+                    }
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! A member that a rule adds to one of the three sets.
 
 use domain::failure::bounded;
+use domain::verdict::RequiredAssurance;
 use domain::{ApprovalRequirement, ApproverCount, GroupName, Tier};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
@@ -38,11 +39,20 @@ impl RuleSet {
         }
     }
 
+    pub(crate) fn optional_fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Deny | Self::Allow => &[],
+            Self::NeedsApproval => &["assurance"],
+        }
+    }
+
     /// The fields of a member, for error messages.
     pub(crate) fn field_list(self) -> &'static str {
         match self {
             Self::Deny | Self::Allow => "`rule` and `message`",
-            Self::NeedsApproval => "`rule`, `message`, `tier`, `people` and `groups`",
+            Self::NeedsApproval => {
+                "`rule`, `message`, `tier`, `people` and `groups`, and optionally `assurance`"
+            }
         }
     }
 
@@ -83,6 +93,9 @@ struct ApprovalMember {
     // Required, so that a missing line does not widen the set of approvers. An empty list means every approver.
     #[serde(deserialize_with = "groups")]
     groups: Vec<GroupName>,
+    // Optional: a rule without it accepts every credential.
+    #[serde(default)]
+    assurance: RequiredAssurance,
 }
 
 fn message<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -128,8 +141,10 @@ impl Member {
     }
 
     fn parse_approval(member: Value) -> Result<Self, serde_json::Error> {
-        let ApprovalMember { rule, message, tier, people, groups } = serde_json::from_value(member)?;
-        Ok(Self { rule, message, requirement: Some(ApprovalRequirement { tier, people, groups }) })
+        let ApprovalMember { rule, message, tier, people, groups, assurance } =
+            serde_json::from_value(member)?;
+        let requirement = ApprovalRequirement { tier, people, groups, assurance };
+        Ok(Self { rule, message, requirement: Some(requirement) })
     }
 }
 
@@ -153,6 +168,18 @@ mod tests {
     }
 
     #[test]
+    fn assurance_is_optional() {
+        for (change, assurance) in [
+            (json!({}), RequiredAssurance::Any),
+            (json!({"assurance": "any"}), RequiredAssurance::Any),
+            (json!({"assurance": "identity_provider"}), RequiredAssurance::IdentityProvider),
+        ] {
+            let requirement = parse(RuleSet::NeedsApproval, change).unwrap().requirement.unwrap();
+            assert_eq!(requirement.assurance, assurance);
+        }
+    }
+
+    #[test]
     fn invalid_values_are_refused() {
         for wrong in [
             json!({"tier": "extreme"}),
@@ -171,6 +198,8 @@ mod tests {
             json!({"message": 1}),
             json!({"rule": null}),
             json!({"until": "tomorrow"}),
+            json!({"assurance": "api_key"}),
+            json!({"assurance": null}),
         ] {
             assert!(parse(RuleSet::NeedsApproval, wrong.clone()).is_err(), "{wrong}");
         }

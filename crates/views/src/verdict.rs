@@ -1,5 +1,6 @@
 //! Verdicts in words.
 
+use domain::verdict::RequiredAssurance;
 use domain::{ApprovalRequirement, Reason, Ruling};
 
 /// A ruling in one line.
@@ -18,7 +19,11 @@ fn people(requirement: &ApprovalRequirement) -> String {
     };
     let groups: Vec<_> = requirement.groups.iter().map(ToString::to_string).collect();
     let of = if groups.is_empty() { String::new() } else { format!(" of {}", groups.join(" or ")) };
-    format!("{count}{of}, {} tier", format!("{:?}", requirement.tier).to_lowercase())
+    let signed_in = match requirement.assurance {
+        RequiredAssurance::Any => "",
+        RequiredAssurance::IdentityProvider => ", signed in through the identity provider",
+    };
+    format!("{count}{of}, {} tier{signed_in}", format!("{:?}", requirement.tier).to_lowercase())
 }
 
 /// A rule that led to a ruling, with its location.
@@ -38,10 +43,12 @@ mod tests {
     #[test]
     fn requirement_names_count_and_groups() {
         let groups = vec!["db".parse().unwrap(), "sre".parse().unwrap()];
-        let requirement = ApprovalRequirement { tier: Tier::High, people: ApproverCount::Two, groups };
+        let assurance = RequiredAssurance::IdentityProvider;
+        let requirement =
+            ApprovalRequirement { tier: Tier::High, people: ApproverCount::Two, groups, assurance };
         assert_eq!(
             ruling(&Ruling::NeedsApproval(requirement)),
-            "needs approval by 2 different people of db or sre, high tier"
+            "needs approval by 2 different people of db or sre, high tier, signed in through the identity provider"
         );
         assert_eq!(
             ruling(&Ruling::NeedsApproval(ApprovalRequirement::default())),

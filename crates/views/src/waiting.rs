@@ -4,6 +4,7 @@ use std::iter;
 
 use domain::plan::{OnReject, OnTimeout};
 use domain::record::{Intent, OperatorRequest, Rejection};
+use domain::verdict::RequiredAssurance;
 use domain::{
     Approval, ApproverCount, DispatchStop, EffectClass, Failure, Lease, RunRecord, RunStatus, StepSeq,
     StepState, Subject,
@@ -327,6 +328,9 @@ fn approvers(approval: &Approval) -> String {
         let groups =
             approval.requirement.groups.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         parts.push(format!("Groups: {groups}."));
+    }
+    if approval.requirement.assurance == RequiredAssurance::IdentityProvider {
+        parts.push("Approvers must sign in through the identity provider.".to_owned());
     }
     let excluded: Vec<_> = approval
         .excluded

@@ -92,6 +92,8 @@ pub(crate) fn requirement(fields: &Fields<'_>) -> Result<ApprovalRequirement, Wo
         tier: fields.get("tier").map_or(Ok(Tier::default()), |node| choice(node, "`tier`"))?,
         people: if people == Some(2) { ApproverCount::Two } else { ApproverCount::One },
         groups: fields.get("groups").map_or(Ok(Vec::new()), groups)?,
+        // A gate accepts every credential; a policy can require more for the action after it.
+        ..ApprovalRequirement::default()
     })
 }
 

@@ -71,6 +71,8 @@ pub struct TestTenant {
     pub tenant: TenantId,
     keys: BTreeMap<Role, (KeyId, String)>,
     pub runs: Runs,
+    /// The number of an audit entry that no other tenant has.
+    pub audit_entry: u64,
 }
 
 impl TestTenant {
@@ -110,7 +112,8 @@ impl ContractEnv {
     pub async fn with(change: impl FnOnce(Authenticator<SqliteStore>) -> Authenticator<SqliteStore>) -> Self {
         let public = testkit::signing_key().public();
         let env = testkit::engine().standard_tools().connections(connections()).signed().env();
-        let (acme, umbrella) = (create_tenant(&env, "acme").await, create_tenant(&env, "umbrella").await);
+        let acme = create_tenant(&env, "acme").await;
+        let umbrella = with_longer_audit_log(&env, create_tenant(&env, "umbrella").await).await;
         let gate = change(Authenticator::new(Arc::clone(&env.engine)));
         let api = Api::new(gate, CursorSecret::new([3; 32]))
             .with_trusted_keys(public.into())
@@ -171,6 +174,15 @@ fn request(method: &Method, key: &str, path: &str) -> axum::http::request::Build
     if key.is_empty() { request } else { request.header("authorization", format!("Bearer {key}")) }
 }
 
+/// Entries have the same numbers in every tenant, so the newest entry of this one is one that the other does not have.
+async fn with_longer_audit_log(env: &TestEnv, tenant: TestTenant) -> TestTenant {
+    for number in 90..93 {
+        make_key(env, tenant.tenant.as_str(), (number, "vera"), Role::Viewer).await;
+    }
+    let handle = env.handle_of(tenant.tenant.as_str(), "adam");
+    TestTenant { audit_entry: handle.audit_head().await.unwrap().sequence, ..tenant }
+}
+
 async fn create_tenant(env: &TestEnv, tenant: &str) -> TestTenant {
     let mut keys = BTreeMap::new();
     for (number, (person, role)) in PEOPLE.into_iter().enumerate() {
@@ -193,7 +205,8 @@ async fn create_tenant(env: &TestEnv, tenant: &str) -> TestTenant {
     let approval = env.approval(&asking).await.id.to_string();
     let (finished, asking, waiting, paused) = (finished.run, asking.run, waiting.run, paused.run);
     let runs = Runs { finished, asking, approval, waiting, paused };
-    TestTenant { tenant: tenant.parse().unwrap(), keys, runs }
+    let audit_entry = handle.audit_head().await.unwrap().sequence;
+    TestTenant { tenant: tenant.parse().unwrap(), keys, runs, audit_entry }
 }
 
 async fn make_key(

@@ -30,6 +30,7 @@ impl PathValue {
             "{workflow}" => format!("only-{}", tenant.tenant),
             "{connection}" => format!("sn-{}", tenant.tenant),
             "{key}" => tenant.key_id(OWN_KEY).to_string(),
+            "{sequence}" => tenant.audit_entry.to_string(),
             part => panic!("{name} has the path parameter {part}: add a sample value"),
         };
         let put = |part: &str| match self {

@@ -9,6 +9,7 @@ use store::SqliteStore;
 
 pub(crate) use aws::AwsAccount;
 
+#[derive(Clone)]
 pub(crate) enum AnyStore {
     File(SqliteStore),
     #[cfg(feature = "aws")]

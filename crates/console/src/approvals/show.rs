@@ -3,7 +3,7 @@
 use api::ApiError;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
-use domain::approval::may_approve;
+use domain::approval::{check_assurance, may_approve};
 use domain::{Approval, ApprovalId, Digest, Role, Subject, Tenant, json};
 use engine::{EngineError, VoteInput};
 use maud::{Markup, html};
@@ -140,6 +140,8 @@ fn buttons<S>(user: &SessionUser<S>, approval: &Approval, tenant: &Tenant) -> Ma
             } @else if !user.has_role(Role::Approver) {
                 p { "You need the role approver to decide." }
             } @else if let Err(refusal) = may_approve(approval, person, tenant) {
+                p { (refusal) "." }
+            } @else if let Err(refusal) = check_assurance(approval, person, &user.caller.channel()) {
                 p { (refusal) "." }
             } @else if approval.votes.iter().any(|vote| vote.person == *person) {
                 p { "You have decided. One more approval is required." }

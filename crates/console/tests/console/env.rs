@@ -45,7 +45,8 @@ steps:
 ";
 
 /// The pages without path parameters.
-pub(crate) const PAGES: [&str; 6] = ["/", "/runs", "/approvals", "/workflows", "/connections", "/health"];
+pub(crate) const PAGES: [&str; 7] =
+    ["/", "/runs", "/approvals", "/workflows", "/connections", "/audit", "/health"];
 
 /// Fails terminally the first time and then succeeds.
 #[derive(Default)]

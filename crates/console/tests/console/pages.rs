@@ -344,7 +344,7 @@ async fn health_shows_who_stopped_dispatch_and_why() {
 
 #[tokio::test]
 async fn connection_is_tested_and_removed() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let connection: domain::Connection = serde_json::from_value(json!({
         "kind": "http", "base_url": "https://deploy.invalid", "environment": "staging",
     }))
@@ -380,7 +380,7 @@ async fn connection_is_tested_and_removed() {
 
 #[tokio::test]
 async fn reference_to_a_secret_is_shown_to_admins_only() {
-    let env = TestEnv::new();
+    let env = ConsoleEnv::new();
     let connection: domain::Connection = serde_json::from_value(json!({
         "kind": "http", "base_url": "https://deploy.invalid",
         "credential": { "type": "bearer", "token": "vault://kv/acme/deploy#token" },
@@ -395,4 +395,73 @@ async fn reference_to_a_secret_is_shown_to_admins_only() {
     let ada = env.log_in("acme", "ada", &[Role::Admin]).await;
     let body = env.get("/connections/deploy", &ada).await.body;
     assert!(body.contains("bearer vault://kv/acme/deploy#token"), "{body}");
+}
+
+#[tokio::test]
+async fn audit_log_is_listed_and_filtered_in_pages() {
+    let env = ConsoleEnv::new();
+    let handle = env.engine.tenant_handle(&testkit::acme(), &testkit::ada());
+    for number in 0..30 {
+        handle.stop_dispatch(&format!("fire <{number}>")).await.unwrap();
+        handle.start_part(None).await.unwrap();
+    }
+    let root = env.log_in("acme", "root", &[Role::Admin]).await;
+    let first = env.get("/audit", &root).await.body;
+    for expected in ["fire &lt;29&gt;", "started dispatch", "countersign audit verify", "Entries: 60."] {
+        assert!(first.contains(expected), "{expected} is not in {first}");
+    }
+    assert!(!first.contains("fire &lt;1&gt;") && first.contains("Older changes"), "{first}");
+    let next = page_link(&first);
+    let second = env.get(&next, &root).await.body;
+    assert!(second.contains("fire &lt;1&gt;") && !second.contains("Older changes"), "{second}");
+
+    let stops = env.get("/audit?kind=dispatch_stopped", &root).await.body;
+    assert!(stops.contains("fire &lt;0&gt;") && !stops.contains("started dispatch"), "{stops}");
+    // A page link is valid for its filter only.
+    let (_, cursor) = next.split_once("before=").unwrap();
+    let other = env.get(&format!("/audit?kind=key_created&before={cursor}"), &root).await;
+    assert_eq!(other.status, StatusCode::BAD_REQUEST);
+    assert_eq!(env.get("/audit?kind=coffee_made", &root).await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn audit_log_needs_the_role_admin() {
+    let env = ConsoleEnv::new();
+    let olga = env.log_in("acme", "olga", &[Role::Operator]).await;
+    assert_eq!(env.get("/audit", &olga).await.status, StatusCode::FORBIDDEN);
+    assert!(!env.get("/", &olga).await.body.contains("href=\"/audit\""));
+}
+
+/// The address of the next page.
+fn page_link(body: &str) -> String {
+    let (_, rest) = body.split_once("<p class=\"pages\"><a href=\"").unwrap();
+    rest.split('"').next().unwrap().replace("&amp;", "&")
+}
+
+/// A session that was started with an API key sees why its vote would not count, and no form.
+#[tokio::test]
+async fn approval_page_states_the_required_assurance() {
+    let env = ConsoleEnv::new();
+    let rules = r#"package countersign
+needs_approval contains {
+	"rule": "idp",
+	"message": "sign in",
+	"tier": "high",
+	"people": 1,
+	"groups": [],
+	"assurance": "identity_provider",
+} if input.action.class != "read_only"
+"#;
+    let tests = r#"package countersign_test
+import data.countersign
+test_idp if count(countersign.needs_approval) == 1 with input as {"action": {"class": "opaque"}}
+"#;
+    let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    let files = [file("rules.rego", rules), file("rules_test.rego", tests)].into();
+    env.engine.tenant_handle(&testkit::acme(), &testkit::ada()).apply_policy(files).await.unwrap();
+    let run = env.run("acme", "new").await;
+    let grace = env.log_in("acme", "grace", &[Role::Approver]).await;
+    let body = env.get(&format!("/approvals/{}", env.approval(&run).await.id), &grace).await.body;
+    assert!(body.contains("requires approvers to sign in through the identity provider"), "{body}");
+    assert!(!body.contains("value=\"approve\""), "{body}");
 }

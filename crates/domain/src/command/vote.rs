@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::approval::{Approval, ApprovalStatus, Channel, Subject, Vote, may_approve};
+use crate::approval::{Approval, ApprovalStatus, Channel, Subject, Vote, check_assurance, may_approve};
 use crate::draft::Draft;
 use crate::event::EventBody;
 use crate::failure::{self, Failure};
@@ -70,6 +70,7 @@ impl Command for RecordVote {
             return Err(Refusal::ApprovalExpired { approval: id.clone(), at: *expires_at });
         }
         self.may_vote(draft, &self.person)?;
+        check_assurance(&self.approval, &self.person, &self.through)?;
         self.count_vote(draft)
     }
 }
@@ -82,7 +83,8 @@ impl RecordVote {
     }
 
     fn counts(&self, draft: &Draft<'_>, vote: &Vote) -> bool {
-        self.may_vote(draft, &vote.person).is_ok() && vote.has_role(&self.tenant)
+        let accepted = self.approval.requirement.assurance.accepts(vote.assurance());
+        accepted && self.may_vote(draft, &vote.person).is_ok() && vote.has_role(&self.tenant)
     }
 
     /// A user whose approval in Slack lost its role may approve again with another credential.

@@ -115,6 +115,7 @@ fn two_people() -> ApprovalRequirement {
         tier: Tier::High,
         people: ApproverCount::Two,
         groups: vec![GroupName::new("few").unwrap()],
+        ..ApprovalRequirement::default()
     }
 }
 

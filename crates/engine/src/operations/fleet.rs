@@ -2,9 +2,10 @@
 
 use domain::Initiator;
 use domain::audit::AdminChange;
-use store::{AuditPage, AuditedWrite, Cursor, PageQuery, Store};
+use domain::audit_chain::{AuditHead, AuditRecord};
+use store::{AuditPage, AuditedWrite, Store};
 
-use crate::core::audit::Admin;
+use crate::core::audit::{Admin, AuditQuery};
 use crate::error::EngineError;
 use crate::operations::OperationsService;
 
@@ -27,8 +28,17 @@ impl<S: Store> OperationsService<'_, S> {
     }
 
     /// A page of the audit log of the changes for all tenants, newest first.
-    pub async fn fleet_audit(self, after: Option<Cursor>, limit: u32) -> Result<AuditPage, EngineError> {
-        let query = PageQuery { after, limit };
-        Ok(self.core.retry_busy(|store| store.audit(None, query.clone())).await?)
+    pub async fn fleet_audit(self, query: AuditQuery) -> Result<AuditPage, EngineError> {
+        self.core.audit(None, query).await
+    }
+
+    /// An entry of that log.
+    pub async fn fleet_audit_record(self, sequence: u64) -> Result<Option<AuditRecord>, EngineError> {
+        self.core.audit_record(None, sequence).await
+    }
+
+    /// The head of that log.
+    pub async fn fleet_audit_head(self) -> Result<AuditHead, EngineError> {
+        self.core.audit_head(None).await
     }
 }

@@ -8,9 +8,11 @@ use std::time::Duration;
 use countersign_engine::{
     AdvanceLimits, Engine, EngineError, NewApiKey, NotUndoable, StartRun, TenantUpdate, VoteRequest,
 };
+use domain::approval::Assurance;
+use domain::refusal::NotApprover;
 use domain::tenant::{Caps, Person};
 use domain::{
-    Approval, ApprovalStatus, Cause, Digest, IdempotencyKey, Initiator, Job, Millis, QueueName, Refusal,
+    Approval, ApprovalStatus, Cause, Channel, Digest, IdempotencyKey, Initiator, Job, Millis, QueueName, Refusal,
     RunKey, RunStatus, StepState, Subject, Tenant,
 };
 use serde_json::{Value, json};
@@ -666,4 +668,50 @@ async fn long_question_is_not_cut() {
         let env = ChangeEnv::start("environment: dev", &steps).await;
         assert_eq!(env.advance().await, status, "{chars}");
     }
+}
+
+/// Requires approvers to be authenticated by the identity provider.
+const IDENTITY_PROVIDER: &str = r#"package countersign
+needs_approval contains {
+	"rule": "idp",
+	"message": "approvers sign in",
+	"tier": "medium",
+	"people": 2,
+	"groups": [],
+	"assurance": "identity_provider",
+} if input.action.class != "read_only"
+"#;
+
+/// An admin shapes a run, and creates an API key in the name of another user.
+#[tokio::test]
+async fn minted_key_cannot_approve_under_an_assurance() {
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let files = store::PolicyFiles::from([("rules.rego".to_owned(), IDENTITY_PROVIDER.to_owned())]);
+    let hash = policy::PolicyBundle::parse(files.clone()).unwrap().hash();
+    env.engine.store().put_policy(&env.run.tenant, &hash, files).await.unwrap();
+    env.update_tenant(|tenant| tenant.policy = Some(hash)).await;
+    assert_eq!(env.advance().await, RunStatus::WaitingApproval);
+    let asked = env.approvals().await.pop().unwrap();
+    let voted = async |person: &str, through: Channel| {
+        let vote = VoteRequest { through, ..vote(&asked, person) };
+        Box::pin(env.engine.governance().record_vote(&env.run.tenant, vote)).await
+    };
+    let api = |credential: &str| Channel::Api { credential: credential.to_owned() };
+    let slack = Channel::Slack { team: "T1".to_owned(), user: "U1".to_owned() };
+    for through in [api("key:0123456789abcdef"), slack, Channel::CommandLine] {
+        let refused = voted("grace", through.clone()).await;
+        let why = NotApprover::Assurance;
+        assert!(
+            matches!(&refused, Err(EngineError::Refused(Refusal::NotApprover { why: found, .. })) if *found == why),
+            "{through:?}: {refused:?}"
+        );
+    }
+    let idp = |person: &str| api(&domain::access::oidc_credential("https://id.example", person));
+    voted("grace", idp("grace")).await.unwrap();
+    assert_eq!(env.advance().await, RunStatus::WaitingApproval, "two approvers are required");
+    voted("ben", idp("ben")).await.unwrap();
+    env.advance().await;
+    assert_eq!(env.writes(), 1);
+    let votes = &env.approvals().await[0].votes;
+    assert!(votes.iter().all(|vote| vote.assurance() == Assurance::IdentityProvider), "{votes:?}");
 }

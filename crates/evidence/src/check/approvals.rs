@@ -179,6 +179,9 @@ impl<'a> Request<'a> {
         if self.excluded.role_of(&vote.person).is_some() {
             return Err(VerifyError::Excluded { approval: id.clone(), person: vote.person.clone() });
         }
+        if !self.requirement.assurance.accepts(vote.assurance()) {
+            return Err(VerifyError::Assurance { approval: id.clone(), person: vote.person.clone() });
+        }
         self.votes.retain(|earlier| !(earlier.approve && discounted.contains(&earlier.person)));
         self.votes.push(vote);
         self.status = match (vote.approve, self.approvers() >= self.requirement.people.count()) {

@@ -438,7 +438,12 @@ fn class(tool: &ToolName) -> EffectClass {
 }
 
 fn verdict(action: &Action) -> Verdict {
-    let requirement = |people| ApprovalRequirement { tier: Tier::Medium, people, groups: Vec::new() };
+    let requirement = |people| ApprovalRequirement {
+        tier: Tier::Medium,
+        people,
+        groups: Vec::new(),
+        ..ApprovalRequirement::default()
+    };
     let ruling = match action.operation() {
         "one" => Ruling::NeedsApproval(requirement(ApproverCount::One)),
         "two" => Ruling::NeedsApproval(requirement(ApproverCount::Two)),

@@ -149,7 +149,7 @@ fn rule_name<'r>(set: RuleSet, rule: &Rule, fields: &'r [Field]) -> Result<&'r s
     };
     for field in fields {
         match field.name.as_deref() {
-            Some(name) if set.fields().contains(&name) => {}
+            Some(name) if set.fields().contains(&name) || set.optional_fields().contains(&name) => {}
             Some(name) => return wrong(&field.location, format!("has the unknown field `{name}`")),
             None => return wrong(&field.location, "has a field whose name is not a literal".to_owned()),
         }
@@ -159,6 +159,11 @@ fn rule_name<'r>(set: RuleSet, rule: &Rule, fields: &'r [Field]) -> Result<&'r s
             0 => return wrong(&rule.location, format!("has no `{expected}`")),
             1 => {}
             _ => return wrong(&rule.location, format!("has `{expected}` twice")),
+        }
+    }
+    for optional in set.optional_fields() {
+        if fields.iter().filter(|field| field.name.as_deref() == Some(*optional)).count() > 1 {
+            return wrong(&rule.location, format!("has `{optional}` twice"));
         }
     }
     let name = fields.iter().find(|field| field.name.as_deref() == Some("rule"));

@@ -44,7 +44,12 @@ pub(crate) fn ruling(case: &Case) -> Ruling {
 }
 
 fn people(tier: Tier, people: ApproverCount) -> Ruling {
-    Ruling::NeedsApproval(ApprovalRequirement { tier, people, groups: Vec::new() })
+    Ruling::NeedsApproval(ApprovalRequirement {
+        tier,
+        people,
+        groups: Vec::new(),
+        ..ApprovalRequirement::default()
+    })
 }
 
 fn tier(blast_radius: BlastRadius) -> Tier {

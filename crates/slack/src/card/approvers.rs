@@ -1,5 +1,6 @@
 //! Who must approve, who has approved, who cannot; and the outcome.
 
+use domain::verdict::RequiredAssurance;
 use domain::{Approval, ApprovalStatus, Vote};
 
 use super::text;
@@ -28,6 +29,9 @@ pub(super) fn required(approval: &Approval) -> String {
         ),
         text::on_reject(approval.on_reject).to_owned(),
     ];
+    if requirement.assurance == RequiredAssurance::IdentityProvider {
+        lines.push("Approvers must sign in to the console through the identity provider.".to_owned());
+    }
     lines.extend(approved_by(approval));
     lines.extend(excluded(approval));
     lines.join("\n")

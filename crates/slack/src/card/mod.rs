@@ -28,6 +28,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+use domain::approval::Assurance;
 use domain::money::money;
 use domain::{Action, Approval, Reversibility, Subject, Tier};
 use serde_json::{Value, json};
@@ -119,10 +120,10 @@ fn render_in(limits: &CardLimits, approval: &Approval, console: Option<&Url>) ->
     if approval.is_open() && !shown.cut.is_empty() {
         blocks.push(block::section(&incomplete_text(approval, &shown.cut, console)));
     }
-    blocks.push(if approval.is_open() {
+    blocks.extend(if approval.is_open() {
         buttons(approval, shown.cut.is_empty(), console)
     } else {
-        block::section(&approvers::outcome(approval))
+        Some(block::section(&approvers::outcome(approval)))
     });
     json!({ "text": notice(text::status(approval.status), approval), "blocks": blocks })
 }
@@ -242,17 +243,20 @@ fn times(approval: &Approval) -> String {
     format!("Requested {requested} · due {due} · expires {expires}")
 }
 
-/// Approve, or the link to the console if the card is not complete; and Reject.
-fn buttons(approval: &Approval, complete: bool, console: Option<&Url>) -> Value {
+/// Approve, or the link to the console if the card is not complete; and Reject. Only the link if votes in Slack do not
+/// count; nothing if there is no console either.
+fn buttons(approval: &Approval, complete: bool, console: Option<&Url>) -> Option<Value> {
     let token = ButtonToken::for_approval(approval).to_string();
-    let first = if complete {
+    let is_accepted = approval.requirement.assurance.accepts(Assurance::Slack);
+    let first = if complete && is_accepted {
         Some(approve_button(approval, &token))
     } else {
         console_link(approval, console).map(|link| block::link(CONSOLE, "Open in the console", &link))
     };
-    let reject = block::button(REJECT, "danger", "Reject…", &token);
-    let elements: Vec<Value> = first.into_iter().chain([reject]).collect();
-    json!({ "type": "actions", "block_id": "countersign.decision", "elements": elements })
+    let reject = is_accepted.then(|| block::button(REJECT, "danger", "Reject…", &token));
+    let elements: Vec<Value> = first.into_iter().chain(reject).collect();
+    let block = json!({ "type": "actions", "block_id": "countersign.decision", "elements": elements });
+    (!elements.is_empty()).then_some(block)
 }
 
 fn approve_button(approval: &Approval, token: &str) -> Value {

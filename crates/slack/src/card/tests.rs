@@ -54,6 +54,7 @@ fn verdict() -> Verdict {
         tier: Tier::High,
         people: ApproverCount::Two,
         groups: vec![GroupName::new("db-oncall").unwrap()],
+        ..ApprovalRequirement::default()
     };
     let reason = Reason {
         rule: "prod-write".to_owned(),
@@ -292,6 +293,22 @@ fn largest_card_fits_and_says_what_is_missing() {
     let blind = Action { changes: Vec::new(), fields: json!("<".repeat(100_000)), ..*action };
     approval.subject = Subject::Action { action: Box::new(blind), verdict, rollback };
     assert_fits(&render(&approval));
+}
+
+/// A vote in Slack would be refused, so the card has the link to the console instead of buttons.
+#[test]
+fn card_of_an_assured_approval_has_no_buttons() {
+    let mut approval = about(action());
+    approval.requirement.assurance = domain::verdict::RequiredAssurance::IdentityProvider;
+    let console = "https://countersign.acme.example".parse().unwrap();
+    let linked = super::render(&approval, Some(&console));
+    assert!(whole(&linked).contains("Approvers must sign in to the console through the identity provider."));
+    let elements = &linked["blocks"].as_array().unwrap().last().unwrap()["elements"];
+    assert_eq!(elements.as_array().unwrap().len(), 1);
+    assert_eq!(elements[0]["url"], "https://countersign.acme.example/approvals/ap-1");
+    let alone = render(&approval).to_string();
+    assert!(!alone.contains(APPROVE) && !alone.contains(REJECT), "{alone}");
+    assert_fits(&linked);
 }
 
 fn has_approve(message: &Value) -> bool {

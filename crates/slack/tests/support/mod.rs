@@ -85,7 +85,12 @@ impl PendingRun {
     /// A worker claims `action`, for which policy requires approval.
     pub(crate) fn claim(&mut self, action: Action) -> ClaimResult {
         let groups = vec![GroupName::new("oncall").unwrap()];
-        let requirement = ApprovalRequirement { tier: Tier::High, people: self.people, groups };
+        let requirement = ApprovalRequirement {
+            tier: Tier::High,
+            people: self.people,
+            groups,
+            ..ApprovalRequirement::default()
+        };
         let mut claim = ledger::claim_of(action, Ruling::NeedsApproval(requirement));
         let reasons = vec![Reason::runtime("prod-write", "a write in prod needs approval")];
         claim.assessment.as_mut().unwrap().verdict.reasons = reasons;

@@ -3,6 +3,7 @@
 use axum::http::Method;
 use countersign_contract::ContractEnv;
 use domain::Role;
+use domain::audit_chain::{self, AuditChainError, AuditRecord};
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -178,6 +179,56 @@ async fn key_of_an_unlisted_user_may_only_read() {
         assert_eq!(refused.status_and_code(), (403, "FORBIDDEN".to_owned()), "{path}");
         let remedy = refused.json()["remedy"].clone();
         assert_eq!(remedy, json!("ask an admin of the tenant to add the user to `people`"), "{path}");
+    }
+}
+
+/// A client can verify the log without trusting the server: it has every entry and the head.
+#[tokio::test]
+async fn audit_log_is_a_chain_that_a_client_verifies() {
+    let env = ContractEnv::new().await;
+    let admin = env.acme.key(Role::Admin);
+    assert_eq!(env.post(admin, "/dispatch/stop", &json!({ "reason": "fire" })).await.status, 200);
+    let (mut records, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = env.get(admin, &format!("/audit?limit=3{cursor}")).await.json();
+        let page: api_types::AuditedChanges = serde_json::from_value(page).unwrap();
+        records.extend(page.changes.into_iter().map(AuditRecord::from));
+        let Some(next) = page.next else { break };
+        cursor = format!("&cursor={next}");
+    }
+    records.reverse();
+    let head: api_types::AuditLogHead =
+        serde_json::from_value(env.get(admin, "/audit/head").await.json()).unwrap();
+    assert_eq!(records.len() as u64, head.sequence);
+    assert_eq!(audit_chain::verify(Some(&env.acme.tenant), &records, &head.clone().into()), Ok(()));
+    let newest = env.get(admin, &format!("/audit/{}", head.sequence)).await.json();
+    assert_eq!((&newest["text"], &newest["hash"]), (&json!("stopped dispatch: fire"), &json!(head.hash)));
+    records[1].entry["by"]["id"] = json!("eve");
+    let verified = audit_chain::verify(Some(&env.acme.tenant), &records, &head.into());
+    assert_eq!(verified, Err(AuditChainError::Altered { sequence: 2 }));
+}
+
+#[tokio::test]
+async fn audit_log_is_filtered_by_kind() {
+    let env = ContractEnv::new().await;
+    let admin = env.acme.key(Role::Admin);
+    for _ in 0..2 {
+        assert_eq!(env.post(admin, "/dispatch/stop", &json!({ "reason": "fire" })).await.status, 200);
+        assert_eq!(env.post(admin, "/dispatch/start", &json!({})).await.status, 200);
+    }
+    let first = env.get(admin, "/audit?kind=dispatch_stopped&limit=1").await.json();
+    let next = first["next"].as_str().unwrap();
+    let second = env.get(admin, &format!("/audit?kind=dispatch_stopped&limit=1&cursor={next}")).await.json();
+    let sequence = |page: &Value| page["changes"][0]["sequence"].as_u64().unwrap();
+    assert_eq!(sequence(&first), sequence(&second) + 2);
+    assert_eq!((&first["changes"][0]["kind"], &second["next"]), (&json!("dispatch_stopped"), &json!(null)));
+    // A cursor is valid for its filter only.
+    let other = env.get(admin, &format!("/audit?limit=1&cursor={next}")).await;
+    assert_eq!(other.status_and_code(), (400, "BAD_REQUEST".to_owned()));
+    let unknown = env.get(admin, "/audit?kind=coffee_made").await;
+    assert_eq!(unknown.status_and_code(), (400, "BAD_REQUEST".to_owned()));
+    for missing in ["0", "99999", "99999999999999999999999", "+1", "-1", "1x"] {
+        assert_eq!(env.get(admin, &format!("/audit/{missing}")).await.status, 404, "{missing}");
     }
 }
 

@@ -321,7 +321,12 @@ impl State {
             }
         };
         let people = if need == Need::Two { ApproverCount::Two } else { ApproverCount::One };
-        let requirement = ApprovalRequirement { tier: Tier::Medium, people, groups: Vec::new() };
+        let requirement = ApprovalRequirement {
+            tier: Tier::Medium,
+            people,
+            groups: Vec::new(),
+            ..ApprovalRequirement::default()
+        };
         let ruling = if need == Need::Allowed { Ruling::Allow } else { Ruling::NeedsApproval(requirement) };
         let verdict = Verdict { ruling, reasons: Vec::new(), policy: Digest::of_bytes(&[self.policy]) };
         let (record, step_state) = (&run.record, &run.record.step_state);

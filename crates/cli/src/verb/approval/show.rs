@@ -1,6 +1,7 @@
 //! `countersign approval show`.
 
 use api_types::Approval;
+use domain::verdict::RequiredAssurance;
 use domain::{Action, ApprovalStatus, Reversibility, StepId, Subject, Verdict};
 use serde_json::{Value, json};
 
@@ -156,11 +157,18 @@ fn add_approvers(card: &mut Card, approval: &Approval) {
     let excluded = approval.excluded.iter().map(ToString::to_string).collect();
     let people = approval.requirement.people.count();
     card.field("needs", &format!("{people} of {}", names(groups, "all users of the tenant")));
+    if approval.requirement.assurance == RequiredAssurance::IdentityProvider {
+        card.detail("approvers must sign in to the console through the identity provider");
+    }
     card.field("excluded", &names(excluded, "none"));
     card.field("expires", &approval.expires_at);
     for vote in &approval.votes {
         let word = if vote.approve { "approved" } else { "rejected" };
-        card.detail(&format!("{} {word} at {}: {}", vote.person, vote.at, vote.reason));
+        let by = vote.assurance.replace('_', " ");
+        card.detail(&format!(
+            "{} {word} at {} (authenticated by {by}): {}",
+            vote.person, vote.at, vote.reason
+        ));
     }
 }
 
