@@ -2,11 +2,11 @@
 
 use rusqlite::Connection;
 
-use crate::test_env::TestEnv;
+use crate::env::CliEnv;
 
 /// A store with three changes.
-fn changed() -> TestEnv {
-    let env = TestEnv::new();
+fn changed() -> CliEnv {
+    let env = CliEnv::new();
     env.start(
         "{workflow: one, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}",
     );
@@ -18,7 +18,7 @@ fn changed() -> TestEnv {
 }
 
 /// Changes the entries of the tenant in the store.
-fn rewrite(env: &TestEnv, sql: &str) {
+fn rewrite(env: &CliEnv, sql: &str) {
     let store = Connection::open(env.path("countersign.db")).unwrap();
     assert!(store.execute(sql, []).unwrap() > 0, "{sql}");
 }
@@ -65,7 +65,7 @@ fn exported_log_verifies_without_the_store() {
     let env = changed();
     env.run("audit export acme.audit").expect(0).prints("countersign audit verify --file acme.audit");
     env.run("audit export acme.audit").expect(1).prints("already exists");
-    let elsewhere = TestEnv::new();
+    let elsewhere = CliEnv::new();
     for name in ["acme.audit", "acme.audit.pub"] {
         std::fs::copy(env.path(name), elsewhere.path(name)).unwrap();
     }

@@ -12,8 +12,8 @@ use domain::approval::Assurance;
 use domain::refusal::NotApprover;
 use domain::tenant::{Caps, Person};
 use domain::{
-    Approval, ApprovalStatus, Cause, Channel, Digest, IdempotencyKey, Initiator, Job, Millis, QueueName, Refusal,
-    RunKey, RunStatus, StepState, Subject, Tenant,
+    Approval, ApprovalStatus, Cause, Channel, Digest, IdempotencyKey, Initiator, Job, Millis, QueueName,
+    Refusal, RunKey, RunStatus, StepState, Subject, Tenant,
 };
 use serde_json::{Value, json};
 use store::{

@@ -10,8 +10,8 @@ use connectors::{
     ToolRegistry, ToolResult,
 };
 use domain::{
-    Action, Cause, ConnectionKind, EffectClass, Event, EventBody, Failure, FieldChange,
-    Reversibility, Ruling, RunKey, RunStatus, ToolName, TraceContext, Verdict,
+    Action, Cause, ConnectionKind, EffectClass, Event, EventBody, Failure, FieldChange, Reversibility,
+    Ruling, RunKey, RunStatus, ToolName, TraceContext, Verdict,
 };
 use serde_json::json;
 use store::{Intercepted, PolicyFiles, SqliteStore};

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use countersign_e2e::{TENANT, TIMEOUT, TestEnv, wait_until};
+use countersign_e2e::{DeployedEnv, TENANT, TIMEOUT, wait_until};
 use domain::{RunKey, RunStatus, TenantId};
 use engine::StartRun;
 use fakes::servicenow::{INCIDENT, ServiceNow, USER};
@@ -61,7 +61,7 @@ fn configuration(vault: &Vault, instances: [(&str, &ServiceNow); 2]) -> String {
     )
 }
 
-async fn start(env: &TestEnv, tenant: &str) -> RunKey {
+async fn start(env: &DeployedEnv, tenant: &str) -> RunKey {
     let engine = testkit::engine().standard_tools().me("e2e").on(env.store().await);
     let tenant: TenantId = tenant.parse().unwrap();
     let request = StartRun { tenant, ..testkit::request(&engine, CHANGE, "the same key") };
@@ -70,7 +70,7 @@ async fn start(env: &TestEnv, tenant: &str) -> RunKey {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_tenants_share_a_fleet_and_nothing_else() {
-    let env = TestEnv::open("tenants").await;
+    let env = DeployedEnv::open("tenants").await;
     let vault = Vault::start().await.unwrap();
     let (acme, globex) = (instance(&vault, TENANT).await, instance(&vault, OTHER).await);
     let config = configuration(&vault, [(TENANT, &acme), (OTHER, &globex)]);
