@@ -685,7 +685,7 @@ needs_approval contains {
 /// An admin shapes a run, and creates an API key in the name of another user.
 #[tokio::test]
 async fn minted_key_cannot_approve_under_an_assurance() {
-    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let env = ChangeEnv::start("environment: dev", TWO_SETS).await;
     let files = store::PolicyFiles::from([("rules.rego".to_owned(), IDENTITY_PROVIDER.to_owned())]);
     let hash = policy::PolicyBundle::parse(files.clone()).unwrap().hash();
     env.engine.store().put_policy(&env.run.tenant, &hash, files).await.unwrap();
