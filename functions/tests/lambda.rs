@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use config::SystemsConfig;
+use config::{ProcessContext, SystemsConfig};
 use countersign_functions::lambda::{self, HttpEvent, HttpReply, on_slack, on_webhook};
-use domain::{Millis, QueueName};
+use domain::{Millis, QueueName, Timestamp};
 use engine::Engine;
 use ingress::slack::SlackInstallations;
 use ingress::webhook::WebhookAuth;
@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 use store::{Queue as _, SqliteStore};
 
 const SOURCES: &str = "- { tenant: acme, source: webhook, scheme: hmac, secret_env: HOOK }";
-const SYSTEMS: &str = "slack: { base_url: 'http://127.0.0.1:9', token_env: TOKEN, channel: C0APPROVALS,\n  \
-                       installations: [ { tenant: acme, secret_env: SLACK } ] }";
+const SYSTEMS: &str = "connections: [ { tenant: acme, name: slack, kind: slack, base_url: 'http://127.0.0.1:9',\n  \
+                       credential: { type: bearer, token: 'env://TOKEN' },\n  \
+                       options: { channel: C0APPROVALS, signing_secret: 'env://SLACK' } } ]";
 
 fn secret(name: &str) -> String {
     format!("the secret that is called {name}")
@@ -31,7 +32,9 @@ fn webhook_auth() -> WebhookAuth {
 }
 
 fn slack_installations() -> SlackInstallations {
-    lambda::slack_installations(&SystemsConfig::parse(SYSTEMS).unwrap(), &|name| Some(secret(name))).unwrap()
+    let process = ProcessContext::without_aws(|| Timestamp(0));
+    let systems = SystemsConfig::parse(SYSTEMS).unwrap();
+    lambda::slack_installations(&systems, |name| Some(secret(name)), process).unwrap()
 }
 
 /// A gateway event with `body`, signed now with `secret`, in headers with `prefix`.

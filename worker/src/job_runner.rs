@@ -110,6 +110,12 @@ impl<S: Store> JobRunner<S> {
                 .notify_approval(run, approval, *revision)
                 .await
                 .map(|()| AdvanceResult::Done),
+            Job::PageOnCall { approval, revision } => self
+                .engine
+                .governance()
+                .page_on_call(run, approval, *revision)
+                .await
+                .map(|()| AdvanceResult::Done),
             Job::BuildEvidence => {
                 self.engine.operations().build_evidence(run).await.map(|_| AdvanceResult::Done)
             }

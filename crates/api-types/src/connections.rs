@@ -27,6 +27,7 @@ pub struct Connection {
     /// The credential with the reference to its secret. Only for admins.
     #[schema(value_type = Option<Object>)]
     pub credential: Option<CredentialSpec>,
+    /// Without the references to signing secrets, except for admins.
     #[schema(value_type = Object)]
     pub options: ConnectionOptions,
     /// `operator`, for a connection in the configuration of the installation, or `admin`.
@@ -36,7 +37,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The connection, with its credential only for an admin.
+    /// The connection, with the references to its secrets only for an admin.
     pub fn new(resolved: ResolvedConnection, is_admin: bool) -> Self {
         let ResolvedConnection { name, connection, by_operator } = resolved;
         let authentication = connection.credential.as_ref().map_or("none", CredentialSpec::kind);
@@ -48,7 +49,7 @@ impl Connection {
             workspace: connection.workspace,
             authentication: authentication.to_owned(),
             credential: connection.credential.filter(|_| is_admin),
-            options: connection.options,
+            options: if is_admin { connection.options } else { connection.options.without_secrets() },
             managed_by: if by_operator { "operator" } else { "admin" }.to_owned(),
             version: connection.version,
         }
@@ -90,11 +91,35 @@ pub struct SetConnection {
     #[schema(value_type = Option<String>)]
     pub workspace: Option<WorkspaceId>,
     /// `ca`: certificates in PEM that are trusted in place of those of the operating system. For `model` also
-    /// `model_api` (`bedrock` or `completions`) and `prices`.
+    /// `model_api` (`bedrock` or `completions`) and `prices`. For `slack` also `channel`, `routes`, `team`,
+    /// `signing_secret` and `previous_signing_secret`.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub options: ConnectionOptions,
     /// The version that the caller read. The request is refused if the connection changed since. Absent: any.
     #[serde(default)]
     pub version: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_admins_see_references() {
+        let json = serde_json::json!({
+            "kind": "slack",
+            "base_url": "https://slack.com/api",
+            "credential": { "type": "bearer", "token": "vault://kv/acme/slack#token" },
+            "options": { "channel": "C0A", "signing_secret": "vault://kv/acme/slack#signing" },
+        });
+        let shown = |is_admin| {
+            let connection = serde_json::from_value(json.clone()).unwrap();
+            let name = "slack".parse().unwrap();
+            let resolved = ResolvedConnection { name, connection, by_operator: false };
+            serde_json::to_string(&Connection::new(resolved, is_admin)).unwrap()
+        };
+        assert_eq!(shown(true).matches("vault://").count(), 2);
+        assert!(!shown(false).contains("vault://") && shown(false).contains("C0A"));
+    }
 }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use connectors::{HostAllowList, HostRule, OperatorConnections, TenantConnections, ToolConnection};
-use domain::connection::{ConnectionOptions, CredentialSpec, SecretGrant, SecretStore};
+use domain::connection::{ConnectionOptions, CredentialSpec, ExpiringSecret, SecretGrant, SecretStore};
 use domain::plan::Environment;
-use domain::{Connection, ConnectionKind, ConnectionName, TenantId, WorkspaceId};
+use domain::{Connection, ConnectionKind, ConnectionName, SecretRef, TenantId, WorkspaceId};
 use serde::Deserialize;
 use serde::de::Error as _;
 
@@ -40,6 +40,28 @@ pub(crate) struct TenantConfig {
     private_hosts: Vec<HostRule>,
 }
 
+/// The secrets that a process needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NeededSecrets {
+    /// It executes no steps and receives no requests.
+    None,
+    /// It executes steps.
+    Credentials,
+    /// It receives requests from Slack and answers them.
+    Slack,
+}
+
+impl NeededSecrets {
+    fn of(self, connection: &Connection) -> Vec<&SecretRef> {
+        let is_installation = connection.options.signing_secret.is_some();
+        match self {
+            Self::Credentials => connection.credential_secret().into_iter().collect(),
+            Self::Slack if is_installation => connection.secrets().collect(),
+            Self::None | Self::Slack => Vec::new(),
+        }
+    }
+}
+
 fn host_rules<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<HostRule>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
@@ -48,7 +70,7 @@ fn host_rules<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<H
 pub(crate) fn operator_connections(
     configured: &[ConnectionConfig],
     tenants: &BTreeMap<TenantId, TenantConfig>,
-    look_up: LookUp<'_>,
+    needed: (NeededSecrets, LookUp<'_>),
 ) -> Result<OperatorConnections, ConfigError> {
     let mut operator = OperatorConnections::default();
     for (tenant, config) in tenants {
@@ -59,7 +81,11 @@ pub(crate) fn operator_connections(
     }
     for config in configured {
         let connection = config.connection();
-        check(&config.name, &connection, look_up)?;
+        check(&config.name, &connection, needed)?;
+        if config.tenant.is_none() && connection.options.signing_secret.is_some() {
+            let why = "`signing_secret` needs `tenant`: a Slack app sends its requests to the endpoint of one tenant";
+            return Err(refused(&config.name, why));
+        }
         let connections = match &config.tenant {
             None => &mut operator.shared,
             Some(tenant) => &mut operator.tenants.entry(tenant.clone()).or_default().connections,
@@ -72,6 +98,12 @@ pub(crate) fn operator_connections(
 }
 
 impl ConnectionConfig {
+    /// The tenant and the signing secrets of its Slack app.
+    pub(crate) fn slack_secrets(&self) -> Option<(&TenantId, &SecretRef, Option<&ExpiringSecret>)> {
+        let current = self.options.signing_secret.as_ref()?;
+        Some((self.tenant.as_ref()?, current, self.options.previous_signing_secret.as_ref()))
+    }
+
     fn connection(&self) -> Connection {
         Connection {
             kind: self.kind,
@@ -85,14 +117,18 @@ impl ConnectionConfig {
     }
 }
 
-fn check(name: &ConnectionName, connection: &Connection, look_up: LookUp<'_>) -> Result<(), ConfigError> {
+fn check(
+    name: &ConnectionName,
+    connection: &Connection,
+    (needed, look_up): (NeededSecrets, LookUp<'_>),
+) -> Result<(), ConfigError> {
     connection.check().map_err(|error| refused(name, &error.to_string()))?;
     ToolConnection::new(name, connection).map_err(|error| refused(name, &error.to_string()))?;
     let is_missing = |path: &str| look_up(path).is_none_or(|secret| secret.is_empty());
-    let missing =
-        connection.secrets().find(|secret| secret.store() == SecretStore::Env && is_missing(secret.path()));
-    match missing {
-        Some(secret) => Err(refused(name, &format!("its credential names {secret}, which is not set"))),
+    let needed = needed.of(connection).into_iter();
+    let mut missing = needed.filter(|secret| secret.store() == SecretStore::Env && is_missing(secret.path()));
+    match missing.next() {
+        Some(secret) => Err(refused(name, &format!("it names {secret}, which is not set"))),
         None => Ok(()),
     }
 }
@@ -158,6 +194,35 @@ tenants:
         for secret in ["file:///proc/self/environ", "env://A"] {
             assert!(!operator.grants(&"acme".parse().unwrap(), &secret.parse().unwrap()), "{secret}");
         }
+    }
+
+    const INSTALLATION: &str = "
+connections:
+  - { tenant: acme, name: slack, kind: slack, base_url: 'https://slack.com/api',
+      credential: { type: bearer, token: 'env://A' },
+      options: { channel: C0A, signing_secret: 'env://B',
+                 previous_signing_secret: { secret: 'env://C', until: 2027-02-01T00:00:00Z } } }
+  - { name: github, kind: github, base_url: 'https://api.github.com', credential: { type: bearer, token: 'env://D' } }
+";
+
+    #[test]
+    fn each_process_needs_its_own_secrets() {
+        let config = SystemsConfig::parse(INSTALLATION).unwrap();
+        let with = |needed: NeededSecrets, set: &str| {
+            let look_up = |name: &str| set.contains(name).then(|| "hunter2".to_owned());
+            operator_connections(&config.connections, &config.tenants, (needed, &look_up)).is_ok()
+        };
+        assert!(with(NeededSecrets::Credentials, "AD") && !with(NeededSecrets::Credentials, "ABC"));
+        assert!(with(NeededSecrets::Slack, "ABC") && !with(NeededSecrets::Slack, "AD"));
+        assert!(with(NeededSecrets::None, ""));
+        let names: Vec<_> = config.slack_secret_names().collect();
+        assert_eq!((names[0].0.as_str(), names[0].1.as_str(), names.len()), ("acme", "env://B", 1));
+    }
+
+    #[test]
+    fn signing_secret_belongs_to_one_tenant() {
+        let error = connections(&INSTALLATION.replace("tenant: acme, ", "")).unwrap_err();
+        assert!(error.contains("`connections: slack`") && error.contains("needs `tenant`"), "{error}");
     }
 
     #[test]

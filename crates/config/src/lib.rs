@@ -2,35 +2,36 @@
 //! secret. The caller passes a function that looks up a secret by its name, in the environment or in a secret store.
 
 mod connections;
+mod notifier;
 mod oidc;
 mod rotating_secret;
 #[cfg(feature = "aws")]
 pub mod secrets;
 mod server;
-mod slack_notifier;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ::slack::{Pager, Slack};
 use connectors::OperatorConnections;
 use credentials::{
-    AwsKeySource, AwsSecrets, AwsSecretsConfig, LocalSecrets, NoAwsKeys, Now, Secrets, Sources, VaultConfig,
-    VaultContext, VaultSource,
+    AwsSecrets, AwsSecretsConfig, LocalSecrets, Now, Secrets, Sources, VaultConfig, VaultContext, VaultSource,
 };
-use domain::connection::SecretStore;
-use domain::{TenantId, Timestamp};
+use domain::connection::{ExpiringSecret, SecretStore};
+use domain::{SecretRef, TenantId, Timestamp};
 use engine::{ConnectionParts, Notifier};
 use secrecy::SecretString;
 use serde::Deserialize;
 use url::Url;
 
-use connections::{ConnectionConfig, TenantConfig};
+use connections::{ConnectionConfig, NeededSecrets, TenantConfig};
 
+#[cfg(feature = "aws")]
+pub use credentials::SdkKeys;
+pub use credentials::{AwsKeySource, NoAwsKeys};
+pub use notifier::ConnectionNotifier;
 pub use oidc::{ClaimsConfig, LoginConfig, OidcConfig, SigningAlgorithm};
 pub use rotating_secret::RotatingSecret;
 pub use server::{Scheme, ServerConfig, SourceConfig};
-pub use slack_notifier::SlackNotifier;
 
 /// The size limit of a configuration file. A typical one has a few kilobytes.
 pub const BYTES_MAX: usize = 64 * 1024;
@@ -43,51 +44,12 @@ pub struct SystemsConfig {
     tenants: BTreeMap<TenantId, TenantConfig>,
     vault: Option<VaultConfig>,
     aws_secrets: Option<AwsSecretsConfig>,
-    slack: Option<SlackConfig>,
-    pagerduty: Option<PagerConfig>,
+    /// The address of the console. Approval cards link to it.
+    console_url: Option<String>,
     server: ServerConfig,
     /// Not part of the file. The configuration of a process without a file says nothing about the workers.
     #[serde(skip)]
     is_from_file: bool,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SlackConfig {
-    #[serde(default = "slack_com")]
-    base_url: String,
-    token_env: String,
-    /// The channel for approval requests.
-    channel: String,
-    /// The address of the console. A card that is too long for Slack links to it.
-    console_url: Option<String>,
-    /// The signing secret of each tenant's Slack app. Read only where Slack requests are received.
-    #[serde(default)]
-    installations: Vec<SlackInstallationConfig>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SlackInstallationConfig {
-    tenant: TenantId,
-    #[serde(flatten)]
-    signing_secret: RotatingSecret,
-}
-
-fn slack_com() -> String {
-    "https://slack.com/api".to_owned()
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PagerConfig {
-    #[serde(default = "pagerduty_com")]
-    base_url: String,
-    routing_key_env: String,
-}
-
-fn pagerduty_com() -> String {
-    ::slack::pager::PAGERDUTY.to_owned()
 }
 
 /// What the sources of secrets need from the process.
@@ -131,12 +93,19 @@ impl SystemsConfig {
 
     /// The connections, and what the admins of each tenant may name. Fails for a named secret that does not exist.
     pub fn connections(&self, look_up: LookUp<'_>) -> Result<OperatorConnections, ConfigError> {
-        connections::operator_connections(&self.connections, &self.tenants, look_up)
+        self.operator_connections((NeededSecrets::Credentials, look_up))
+    }
+
+    fn operator_connections(
+        &self,
+        needed: (NeededSecrets, LookUp<'_>),
+    ) -> Result<OperatorConnections, ConfigError> {
+        connections::operator_connections(&self.connections, &self.tenants, needed)
     }
 
     /// The connections, for a process that executes no steps and has no secrets.
     pub fn connections_without_secrets(&self) -> Result<ConnectionParts, ConfigError> {
-        let operator = Arc::new(self.connections(&|_| Some("not needed".to_owned()))?);
+        let operator = Arc::new(self.operator_connections((NeededSecrets::None, &|_| None))?);
         Ok(ConnectionParts { operator, is_complete: self.is_from_file, ..ConnectionParts::default() })
     }
 
@@ -146,7 +115,25 @@ impl SystemsConfig {
         look_up: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
         process: ProcessContext,
     ) -> Result<ConnectionParts, ConfigError> {
-        let operator = Arc::new(self.connections(&look_up)?);
+        self.parts_with(NeededSecrets::Credentials, look_up, process)
+    }
+
+    /// The connections, for a process that receives requests from Slack. It needs the secrets of Slack alone.
+    pub fn slack_connection_parts(
+        &self,
+        look_up: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        process: ProcessContext,
+    ) -> Result<ConnectionParts, ConfigError> {
+        self.parts_with(NeededSecrets::Slack, look_up, process)
+    }
+
+    fn parts_with(
+        &self,
+        needed: NeededSecrets,
+        look_up: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        process: ProcessContext,
+    ) -> Result<ConnectionParts, ConfigError> {
+        let operator = Arc::new(self.operator_connections((needed, &look_up))?);
         let secrets = self.sources(LocalSecrets::new(look_up), process)?;
         Ok(ConnectionParts { operator, is_complete: self.is_from_file, secrets: Arc::new(secrets) })
     }
@@ -175,65 +162,28 @@ impl SystemsConfig {
         &self.server
     }
 
-    /// The notifier for approval requests.
-    pub fn notifier(&self, look_up: LookUp<'_>) -> Result<Notifier, ConfigError> {
-        Ok(self.slack(look_up)?.map(|slack| Arc::new(SlackNotifier(slack)) as _))
+    /// The notifier of approvers.
+    pub fn notifier(&self) -> Result<Notifier, ConfigError> {
+        Ok(Some(Arc::new(ConnectionNotifier { console: self.console()? })))
     }
 
-    /// The Slack client, if Slack is configured.
-    pub fn slack(&self, look_up: LookUp<'_>) -> Result<Option<Slack>, ConfigError> {
-        let Some(config) = &self.slack else { return Ok(None) };
-        let settings = ::slack::client::SlackClientSettings {
-            base_url: url("slack", &config.base_url)?,
-            token: secret("slack", "token_env", &config.token_env, look_up)?,
-            channel: config.channel.clone(),
-        };
-        let slack = Slack::new(settings).map_err(|error| invalid("slack", &error.to_string()))?;
-        let slack = match &config.console_url {
-            Some(console) => slack.with_console(url("slack", console)?),
-            None => slack,
-        };
-        Ok(Some(match &self.pagerduty {
-            Some(pager) => slack.with_pager(pager.client(look_up)?),
-            None => slack,
-        }))
+    /// The address of the console.
+    pub fn console(&self) -> Result<Option<Url>, ConfigError> {
+        let parse =
+            |text: &String| Url::parse(text).map_err(|error| invalid("console_url", &error.to_string()));
+        self.console_url.as_ref().map(parse).transpose()
     }
 
-    /// The names of each tenant's Slack signing secrets.
-    pub fn slack_secret_names(&self) -> impl Iterator<Item = (&TenantId, &RotatingSecret)> {
-        self.installations().map(|installation| (&installation.tenant, &installation.signing_secret))
-    }
-
-    /// Each tenant's Slack signing secrets.
-    pub fn slack_secrets(
+    /// The signing secrets of the Slack apps that the operator configured, by tenant: the current one and the previous one.
+    pub fn slack_secret_names(
         &self,
-        look_up: LookUp<'_>,
-    ) -> Result<Vec<(TenantId, signing::Secrets)>, ConfigError> {
-        let secrets = |config: &SlackInstallationConfig| {
-            Ok((config.tenant.clone(), config.signing_secret.secrets("slack", look_up)?))
-        };
-        self.installations().map(secrets).collect()
-    }
-
-    fn installations(&self) -> impl Iterator<Item = &SlackInstallationConfig> {
-        self.slack.iter().flat_map(|slack| &slack.installations)
-    }
-}
-
-impl PagerConfig {
-    fn client(&self, look_up: LookUp<'_>) -> Result<Pager, ConfigError> {
-        let key = secret("pagerduty", "routing_key_env", &self.routing_key_env, look_up)?;
-        Pager::new(&url("pagerduty", &self.base_url)?, key)
-            .map_err(|error| invalid("pagerduty", &error.to_string()))
+    ) -> impl Iterator<Item = (&TenantId, &SecretRef, Option<&ExpiringSecret>)> {
+        self.connections.iter().filter_map(ConnectionConfig::slack_secrets)
     }
 }
 
 pub(crate) fn invalid(name: &str, why: &str) -> ConfigError {
     ConfigError::System { name: name.to_owned(), why: why.to_owned() }
-}
-
-fn url(name: &str, text: &str) -> Result<Url, ConfigError> {
-    Url::parse(text).map_err(|error| invalid(name, &error.to_string()))
 }
 
 pub(crate) fn secret(
@@ -255,37 +205,22 @@ mod tests {
     }
 
     #[test]
-    fn slack_and_pagerduty_can_be_configured() {
-        let config =
-            config("slack: { token_env: C, channel: C0APPROVALS }\npagerduty: { routing_key_env: D }\n");
-        assert!(config.notifier(&|_| Some("secret-secret-secret-secret-1234".to_owned())).unwrap().is_some());
-        assert!(!format!("{config:?}").contains("secret-secret"));
+    fn console_address_is_checked() {
+        assert!(config("console_url: 'https://countersign.acme.example'").notifier().is_ok());
+        let error = config("console_url: countersign").console().unwrap_err().to_string();
+        assert!(error.contains("console_url"), "{error}");
     }
 
     #[test]
     fn unknown_field_is_rejected() {
         for text in [
             "servicenow: { base_url: x }",
+            "slack: { token_env: A, channel: C0 }",
+            "pagerduty: { routing_key_env: A }",
             "connections: [ { name: a, kind: github, base_url: 'https://a', enviroment: dev } ]",
-            "slack: { token_env: A, channel: C0, installations: [ { tenant: acme, secret_env: B, untill: C } ] }",
-            "slack: { token_env: A, channel: C0, installations: [ { tenant: acme, secret_env: B, previous: { until: today, secret_env: C } } ] }",
+            "connections: [ { name: a, kind: slack, base_url: 'https://a', options: { chanel: C0 } } ]",
         ] {
             assert!(SystemsConfig::parse(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn each_tenant_has_its_own_slack_secret() {
-        let config = config(
-            "slack: { token_env: A, channel: C0APPROVALS, installations: [ { tenant: acme, secret_env: B }, \
-             { tenant: umbrella, secret_env: C, previous: { secret_env: D, until: 2030-01-01T00:00:00Z } } ] }",
-        );
-        let secrets = config.slack_secrets(&|name| Some(format!("the signing secret {name}"))).unwrap();
-        let tenants: Vec<_> = secrets.iter().map(|(tenant, _)| tenant.as_str()).collect();
-        assert_eq!(tenants, ["acme", "umbrella"]);
-        let now = Timestamp(0);
-        assert!(secrets[1].1.matches("the signing secret C", now));
-        assert!(secrets[1].1.matches("the signing secret D", now));
-        assert!(!secrets[0].1.matches("the signing secret C", now));
     }
 }

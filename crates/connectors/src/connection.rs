@@ -114,6 +114,11 @@ impl OperatorConnections {
         self.shared.iter().chain(own).collect()
     }
 
+    /// Whether the operator configured `name` for this tenant alone.
+    pub fn is_own(&self, tenant: &TenantId, name: &ConnectionName) -> bool {
+        self.tenants.get(tenant).is_some_and(|own| own.connections.contains_key(name))
+    }
+
     /// Whether connections of the tenant's admins may name `secret`. References to what the process itself can read
     /// belong to the operator alone.
     pub fn grants(&self, tenant: &TenantId, secret: &SecretRef) -> bool {

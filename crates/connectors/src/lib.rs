@@ -6,6 +6,7 @@
 
 pub mod api;
 mod authenticate;
+mod client;
 pub mod connection;
 mod connection_test;
 mod fields;
@@ -23,6 +24,7 @@ pub mod transform;
 
 pub use api::{BaseUrl, Credential};
 pub use authenticate::{Authenticated, CREDENTIAL_UNAVAILABLE, NotAuthenticated, authenticate};
+pub use client::{ConnectionClient, PostOutcome, PostReply};
 pub use connection::{
     NOT_CONNECTED, OperatorConnections, TenantConnections, ToolConnection, UnusableConnection,
 };

@@ -9,7 +9,7 @@ use strum::IntoStaticStr;
 use crate::access::{Role, is_oidc_credential};
 use crate::digest::Digest;
 use crate::effect::Action;
-use crate::id::{ApprovalId, Fence, PersonId, RunKey, StepId, StepSeq, WorkflowName};
+use crate::id::{ApprovalId, ConnectionName, Fence, PersonId, RunKey, StepId, StepSeq, WorkflowName};
 use crate::json;
 use crate::participant::Participants;
 use crate::plan::{Call, Environment, OnReject};
@@ -358,12 +358,14 @@ pub fn possible_approvers(
     (!tenant.people.is_empty()).then(|| tenant.people.keys().filter(may_approve).count())
 }
 
-/// The notification that was posted for an approval. Stored apart from it, because the process that posts it holds no
-/// run.
+/// The card that was posted for an approval. Stored apart from it, because the process that posts it holds no run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
     /// The location of the message, in the notifier's format: a channel and a message.
     pub message: String,
+    /// The connection on which the message was posted. Every update uses it, also if another one is chosen for new cards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionName>,
     /// The revision that was last posted.
     pub revision: u32,
     /// The number of posted reminders.
@@ -372,18 +374,23 @@ pub struct Card {
     /// Whether the escalation was posted.
     #[serde(default)]
     pub escalated: bool,
-    /// The page of the on-call. It has a state of its own, because the message and the page can fail separately.
-    #[serde(default)]
-    pub page: PagerStatus,
 }
 
-/// Whether the on-call was paged about an overdue approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The page of the on-call about an overdue approval. Stored apart from the card, because each is delivered and fails on
+/// its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page {
+    /// The status.
+    pub status: PageStatus,
+    /// The connection on which the on-call was paged. The page is resolved there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionName>,
+}
+
+/// The status of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PagerStatus {
-    /// The on-call was not paged.
-    #[default]
-    NotPaged,
+pub enum PageStatus {
     /// The on-call was paged.
     Paged,
     /// The page was resolved, because the approval was decided.

@@ -10,16 +10,21 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
+use crate::card_route::CardRoute;
 use crate::digest::Digest;
 use crate::id::{ConnectionName, WorkspaceId};
 use crate::plan::Environment;
 use crate::text::checked_text;
+use crate::time::{Timestamp, rfc3339};
 
 /// The maximum number of connections of a tenant. They are part of its settings, which every effect reads.
 pub const CONNECTIONS_MAX: usize = 100;
 
 /// The maximum length of a base URL, a header name, a user name and similar texts.
 const TEXT_BYTES_MAX: usize = 512;
+
+/// The maximum number of routes of a connection. Each card tries them in order.
+const ROUTES_MAX: usize = 50;
 
 /// The maximum length of certificates in PEM. Connections are part of the settings of a tenant, which are one record.
 const PEM_BYTES_MAX: usize = 16 * 1024;
@@ -96,6 +101,33 @@ pub struct ConnectionOptions {
     /// The prices of models, by model.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<String, ModelPrice>,
+    /// The channel of a Slack workspace for approval requests that no route matches. Without it, the connection shows
+    /// none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// Other channels for approval requests. The first route that matches decides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<CardRoute>,
+    /// The id of the Slack workspace. Clicks from another one are refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub team: Option<String>,
+    /// The signing secret of the Slack app, which authenticates clicks and commands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signing_secret: Option<SecretRef>,
+    /// The signing secret before its rotation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous_signing_secret: Option<ExpiringSecret>,
+}
+
+/// A secret that is accepted until it expires.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpiringSecret {
+    /// The secret.
+    pub secret: SecretRef,
+    /// When it expires, such as `2027-02-01T00:00:00Z`.
+    #[serde(with = "rfc3339")]
+    pub until: Timestamp,
 }
 
 /// The protocol of a model.
@@ -190,9 +222,14 @@ impl Connection {
         ActionConnection { name: name.clone(), kind: self.kind, environment: self.environment }
     }
 
-    /// The references to secrets.
+    /// All references to secrets.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretRef> {
-        self.credential.iter().map(CredentialSpec::secret)
+        self.credential_secret().into_iter().chain(self.options.signing_secrets())
+    }
+
+    /// The reference to the secret of requests on the connection.
+    pub fn credential_secret(&self) -> Option<&SecretRef> {
+        self.credential.as_ref().map(CredentialSpec::secret)
     }
 
     /// Whether runs of `workspace` may use the connection.
@@ -224,7 +261,23 @@ impl Connection {
         if !is_model && (self.options.model_api.is_some() || !self.options.prices.is_empty()) {
             return Err(InvalidConnection::Options { kind: self.kind });
         }
-        Ok(())
+        self.check_notifications()
+    }
+
+    /// Refuses a connection that could not deliver approval requests, or whose clicks could not be authenticated.
+    fn check_notifications(&self) -> Result<(), InvalidConnection> {
+        let options = &self.options;
+        let has_bearer = matches!(self.credential, Some(CredentialSpec::Bearer { .. }));
+        match self.kind {
+            ConnectionKind::PagerDuty if !has_bearer => return Err(InvalidConnection::NoRoutingKey),
+            ConnectionKind::Slack => {}
+            _ if options.is_for_slack() => return Err(InvalidConnection::SlackOptions { kind: self.kind }),
+            _ => return Ok(()),
+        }
+        if options.is_for_slack() && !has_bearer {
+            return Err(InvalidConnection::NoBotToken);
+        }
+        options.check_slack()
     }
 
     /// The certificates in PEM, each with the name of its field.
@@ -247,7 +300,14 @@ impl fmt::Display for Connection {
         if let Some(workspace) = &self.workspace {
             write!(f, ", workspace {workspace}")?;
         }
-        Ok(())
+        if let Some(channel) = &self.options.channel {
+            write!(f, ", channel {channel}")?;
+        }
+        match self.options.routes.len() {
+            0 => Ok(()),
+            routes => write!(f, ", {routes} routes"),
+        }?;
+        self.options.signing_secrets().try_for_each(|secret| write!(f, ", signing secret {secret}"))
     }
 }
 
@@ -315,6 +375,54 @@ impl ConnectionOptions {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
+
+    /// The current signing secret, and the previous one.
+    pub fn signing_secrets(&self) -> impl Iterator<Item = &SecretRef> {
+        let previous = self.previous_signing_secret.as_ref().map(|previous| &previous.secret);
+        self.signing_secret.iter().chain(previous)
+    }
+
+    /// These options without the references to secrets.
+    #[must_use]
+    pub fn without_secrets(self) -> Self {
+        Self { signing_secret: None, previous_signing_secret: None, ..self }
+    }
+
+    fn is_for_slack(&self) -> bool {
+        let Self { channel, routes, team, .. } = self;
+        channel.is_some() || !routes.is_empty() || team.is_some() || self.signing_secrets().next().is_some()
+    }
+
+    fn check_slack(&self) -> Result<(), InvalidConnection> {
+        let channels = self.channel.iter().chain(self.routes.iter().map(|route| &route.channel));
+        for channel in channels {
+            if !is_slack_id(channel, &['C', 'G', 'D']) {
+                return Err(InvalidConnection::Channel { channel: channel.chars().take(64).collect() });
+            }
+        }
+        if self.team.as_ref().is_some_and(|team| !is_slack_id(team, &['T', 'E'])) {
+            return Err(InvalidConnection::Team);
+        }
+        if !self.routes.is_empty() && self.channel.is_none() {
+            return Err(InvalidConnection::NoDefaultChannel);
+        }
+        if self.routes.len() > ROUTES_MAX {
+            return Err(InvalidConnection::TooManyRoutes);
+        }
+        if let Some(at) = self.routes.iter().position(|route| !route.has_condition()) {
+            return Err(InvalidConnection::RouteWithoutCondition { number: at + 1 });
+        }
+        if self.previous_signing_secret.is_some() && self.signing_secret.is_none() {
+            return Err(InvalidConnection::OnlyPreviousSecret);
+        }
+        Ok(())
+    }
+}
+
+/// Whether `text` is a Slack id: a letter for its kind, then capitals and digits.
+pub fn is_slack_id(text: &str, kinds: &[char]) -> bool {
+    let rest = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
+    text.starts_with(kinds) && (2..=32).contains(&text.len()) && text.chars().all(rest)
 }
 
 /// Why a connection is invalid.
@@ -335,6 +443,51 @@ pub enum InvalidConnection {
     /// A model without its protocol.
     #[error("a connection of kind `model` needs `options: {{ model_api: bedrock }}`, or `completions`")]
     NoModelApi,
+    /// Slack options on another kind.
+    #[error(
+        "`channel`, `routes`, `team` and the signing secrets are options of kind `slack`, not of `{kind}`; remove them"
+    )]
+    SlackOptions {
+        /// The kind of the connection.
+        kind: ConnectionKind,
+    },
+    /// An approval channel without a bot token.
+    #[error(
+        "approval requests need the token of the bot; add `credential: {{ type: bearer, token: REF }}` to the connection"
+    )]
+    NoBotToken,
+    /// A pager without a routing key.
+    #[error(
+        "a connection of kind `pagerduty` needs the routing key of the integration: `credential: {{ type: bearer, token: \
+         REF }}`"
+    )]
+    NoRoutingKey,
+    /// A channel that is not an id.
+    #[error("{channel:?} is not a channel id; write the id of the channel, such as C0123ABCD")]
+    Channel {
+        /// The text.
+        channel: String,
+    },
+    /// A team that is not an id.
+    #[error("`team` must be the id of a Slack workspace, such as T0ACME")]
+    Team,
+    /// Routes without a channel for what they do not match.
+    #[error("`routes` need `channel`, the channel for approval requests that no route matches")]
+    NoDefaultChannel,
+    /// Too many routes.
+    #[error("a connection can have at most {ROUTES_MAX} `routes`")]
+    TooManyRoutes,
+    /// A route that matches everything.
+    #[error(
+        "route {number} has no condition: add `tier`, `group`, `workflow` or `environment`, or use `channel` in its place"
+    )]
+    RouteWithoutCondition {
+        /// Its position, from 1.
+        number: usize,
+    },
+    /// A previous secret alone.
+    #[error("`previous_signing_secret` needs `signing_secret`")]
+    OnlyPreviousSecret,
     /// Options of another kind.
     #[error("`model_api` and `prices` are options of kind `model`, not of `{kind}`; remove them")]
     Options {
@@ -538,6 +691,46 @@ mod tests {
         let json = r#"{"kind": "github", "base_url": "https://a", "credential": {"type": "bearer", "token": "hunter2"}}"#;
         let error = connection(json).unwrap_err().to_string();
         assert!(error.contains("named by a reference") && !error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn approval_channels_are_checked() {
+        let slack = |options: &str, credential: &str| {
+            let json = format!(
+                r#"{{"kind": "slack", "base_url": "https://slack.com/api", "options": {options}{credential}}}"#
+            );
+            connection(&json).map_err(|error| error.to_string())?.check().map_err(|error| error.to_string())
+        };
+        let bearer = r#", "credential": {"type": "bearer", "token": "vault://kv/a#b"}"#;
+        let good = r#"{"channel": "C0A", "routes": [{"tier": "high", "channel": "C0B"}], "team": "T0A",
+                       "signing_secret": "vault://kv/a#s",
+                       "previous_signing_secret": {"secret": "vault://kv/b", "until": "2027-02-01T00:00:00Z"}}"#;
+        assert_eq!(slack(good, bearer), Ok(()));
+        for (options, why) in [
+            (r#"{"channel": "general"}"#, "is not a channel id"),
+            (r#"{"channel": "C0A", "team": "acme"}"#, "id of a Slack workspace"),
+            (r#"{"routes": [{"tier": "high", "channel": "C0B"}]}"#, "`routes` need `channel`"),
+            (r#"{"channel": "C0A", "routes": [{"channel": "C0B"}]}"#, "route 1 has no condition"),
+            (r#"{"channel": "C0A", "routes": [{"teir": "high", "channel": "C0B"}]}"#, "unknown field"),
+            (r#"{"channel": "C0A", "signing_secret": "hunter2"}"#, "named by a reference"),
+            (
+                r#"{"previous_signing_secret": {"secret": "vault://kv/b", "until": "2027-02-01T00:00:00Z"}}"#,
+                "needs `signing_secret`",
+            ),
+            (
+                r#"{"previous_signing_secret": {"secret": "vault://kv/b", "until": "soon"}}"#,
+                "2027-02-01T00:00:00Z",
+            ),
+        ] {
+            let error = slack(options, bearer).unwrap_err();
+            assert!(error.contains(why) && !error.contains("hunter2"), "{options}: {error}");
+        }
+        assert!(slack(good, "").unwrap_err().contains("token of the bot"));
+        let pager = connection(r#"{"kind": "pagerduty", "base_url": "https://events.pagerduty.com"}"#);
+        assert_eq!(pager.unwrap().check(), Err(InvalidConnection::NoRoutingKey));
+        let http = connection(r#"{"kind": "http", "base_url": "https://a", "options": {"channel": "C0A"}}"#);
+        let refused = Err(InvalidConnection::SlackOptions { kind: ConnectionKind::Http });
+        assert_eq!(http.unwrap().check(), refused);
     }
 
     #[test]

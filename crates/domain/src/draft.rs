@@ -60,6 +60,14 @@ pub enum Job {
         /// The revision that the commit writes. The message may arrive before the commit.
         revision: u32,
     },
+    /// Page the on-call about an overdue approval, or resolve the page of one that has ended. A job of its own, so that
+    /// neither the card nor the page waits for the other.
+    PageOnCall {
+        /// The approval.
+        approval: ApprovalId,
+        /// The revision that the commit writes.
+        revision: u32,
+    },
     /// Build the evidence of the run, which has ended.
     BuildEvidence,
     /// Start the run of an inbox entry.
@@ -71,6 +79,7 @@ impl fmt::Display for Job {
         match self {
             Self::Advance => f.write_str("advance"),
             Self::NotifyApproval { approval, revision } => write!(f, "notify_approval:{approval}:{revision}"),
+            Self::PageOnCall { approval, revision } => write!(f, "page_on_call:{approval}:{revision}"),
             Self::BuildEvidence => f.write_str("build_evidence"),
             Self::Start => f.write_str("start"),
         }
@@ -86,17 +95,20 @@ impl std::str::FromStr for Job {
     type Err = UnknownJob;
     fn from_str(text: &str) -> Result<Self, UnknownJob> {
         let unknown = || UnknownJob(text.to_owned());
-        match (text, text.strip_prefix("notify_approval:")) {
-            ("advance", _) => Ok(Self::Advance),
-            ("build_evidence", _) => Ok(Self::BuildEvidence),
-            ("start", _) => Ok(Self::Start),
-            (_, named) => {
-                let (approval, revision) =
-                    named.and_then(|named| named.rsplit_once(':')).ok_or_else(unknown)?;
-                let approval = approval.parse().map_err(|_| unknown())?;
-                let revision = revision.parse().map_err(|_| unknown())?;
-                Ok(Self::NotifyApproval { approval, revision })
-            }
+        match text {
+            "advance" => return Ok(Self::Advance),
+            "build_evidence" => return Ok(Self::BuildEvidence),
+            "start" => return Ok(Self::Start),
+            _ => {}
+        }
+        let (job, rest) = text.split_once(':').ok_or_else(unknown)?;
+        let (approval, revision) = rest.rsplit_once(':').ok_or_else(unknown)?;
+        let approval = approval.parse().map_err(|_| unknown())?;
+        let revision = revision.parse().map_err(|_| unknown())?;
+        match job {
+            "notify_approval" => Ok(Self::NotifyApproval { approval, revision }),
+            "page_on_call" => Ok(Self::PageOnCall { approval, revision }),
+            _ => Err(unknown()),
         }
     }
 }
@@ -328,14 +340,15 @@ impl<'p> Draft<'p> {
         let send = |queue, job, delay| Outgoing { run: self.record.key.clone(), queue, job, delay };
         let advance = self.advance_delay().map(|delay| send(self.advance_queue(), Job::Advance, delay));
         let notify = |approval: &Approval| {
-            let Approval { id, revision, .. } = approval;
-            let job = Job::NotifyApproval { approval: id.clone(), revision: *revision };
-            send(QueueName::Decisions, job, Millis(0))
+            let (id, revision) = (approval.id.clone(), approval.revision);
+            let page = approval.escalated_at.map(|_| Job::PageOnCall { approval: id.clone(), revision });
+            let jobs = [Some(Job::NotifyApproval { approval: id, revision }), page];
+            jobs.into_iter().flatten().map(|job| send(QueueName::Decisions, job, Millis(0)))
         };
         let notifications = self.approvals.iter().filter(|saved| self.notifications.contains(&saved.id));
         let ended = self.record.status.is_terminal() && !self.was_terminal;
         let evidence = ended.then(|| send(QueueName::Steps, Job::BuildEvidence, Millis(0)));
-        advance.into_iter().chain(notifications.map(notify)).chain(evidence).collect()
+        advance.into_iter().chain(notifications.flat_map(notify)).chain(evidence).collect()
     }
 
     /// Decisions by users take effect at once, so they bypass the backlog of steps.

@@ -13,6 +13,7 @@ pub mod applied_workflow;
 pub mod approval;
 pub mod audit;
 pub mod audit_chain;
+pub mod card_route;
 pub mod chain;
 pub mod command;
 pub mod concurrency;
@@ -54,7 +55,8 @@ pub mod worker_registry;
 
 pub use access::{ApiKey, Role, Roles};
 pub use applied_workflow::AppliedWorkflow;
-pub use approval::{Approval, ApprovalStatus, Card, Channel, Subject, Vote};
+pub use approval::{Approval, ApprovalStatus, Card, Channel, Page, PageStatus, Subject, Vote};
+pub use card_route::CardRoute;
 pub use chain::{ChainError, ChainedEvent};
 pub use command::{Command, Inherited};
 pub use concurrency::{ConcurrencyKey, ConcurrencyRule, ConcurrencyScope, OnConflict};

@@ -88,6 +88,57 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
+/// Timestamps as text in JSON and YAML: RFC 3339 in UTC with whole seconds.
+pub(crate) mod rfc3339 {
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use super::{Timestamp, days_of};
+
+    pub(crate) fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(time)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let refused = || D::Error::custom("a timestamp is written in UTC, such as 2027-02-01T00:00:00Z");
+        parse(&text).ok_or_else(refused)
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Timestamp> {
+        let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+        let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+        let [hour, minute, second] = numbers(time, ':', [2, 2, 2])?;
+        let seconds = days_of(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second;
+        let parsed = Timestamp(seconds * 1_000);
+        // A date that does not exist, such as February 30, has another text.
+        (parsed.to_string() == text).then_some(parsed)
+    }
+
+    fn numbers(text: &str, separator: char, digits: [usize; 3]) -> Option<[i64; 3]> {
+        let parts: Vec<&str> = text.split(separator).collect();
+        let parts: [&str; 3] = parts.try_into().ok()?;
+        let is_number = |(part, digits): (&&str, usize)| {
+            part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        if !parts.iter().zip(digits).all(is_number) {
+            return None;
+        }
+        let [first, second, third] = parts;
+        Some([first.parse().ok()?, second.parse().ok()?, third.parse().ok()?])
+    }
+}
+
+/// The days from 1970-01-01 to a date: the inverse of [`civil`].
+fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let from_march = (month + 9) % 12;
+    let day_of_year = (153 * from_march + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
 impl fmt::Display for Millis {
     /// As in a workflow file: `30s`, `2h`, `1500ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,6 +208,33 @@ mod tests {
             (i64::MAX, "9223372036854775807ms"),
         ] {
             assert_eq!(Timestamp(ms).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn rfc3339_text_is_parsed() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400_000, "2000-02-29T00:00:00Z"),
+            (1_801_440_000_000, "2027-02-01T00:00:00Z"),
+            (-1_000, "1969-12-31T23:59:59Z"),
+            (-62_167_219_200_000, "0000-01-01T00:00:00Z"),
+            (253_402_300_799_000, "9999-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(rfc3339::parse(text), Some(Timestamp(ms)), "{text}");
+        }
+        for text in [
+            "",
+            "soon",
+            "2027-02-29T00:00:00Z",
+            "2027-13-01T00:00:00Z",
+            "2027-02-01T24:00:00Z",
+            "2027-02-01T00:00:00+01:00",
+            "2027-02-01 00:00:00Z",
+            "27-02-01T00:00:00Z",
+            "2027-02-01T00:00:0aZ",
+        ] {
+            assert_eq!(rfc3339::parse(text), None, "{text}");
         }
     }
 

@@ -70,8 +70,12 @@ pub enum EngineError {
          worker's secret"
     )]
     NoSigningKey,
-    /// This process is not connected to Slack, and an approver waits for a message there.
-    #[error("this process is not connected to Slack; add `slack` to its configuration")]
+    /// This process knows no Slack connection for the approval requests of the tenant, and an approver waits for a message
+    /// there.
+    #[error(
+        "this process has no connection for the approval requests of the tenant; add `channel` to the options of one of \
+         kind `slack`"
+    )]
     NoSlack,
     /// The stored data does not make a valid bundle.
     #[error("cannot build the evidence of run {run}")]

@@ -35,11 +35,12 @@ use store::Store;
 pub use admission::{
     AcceptResult, AdmissionService, InboundEvent, StartApplied, StartOutcome, StartResult, StartRun,
 };
+pub use core::approval_connections::DeliveryConnection;
 pub use core::audit::AuditQuery;
 pub use core::bundles::TenantBundle;
-pub use core::connections::{ConnectionParts, ResolvedConnection};
+pub use core::connections::{ConnectionParts, CredentialFailure, ResolvedConnection};
 pub use core::dispatch::DispatchState;
-pub use core::notifier::{ApprovalNotifier, Notifier, NotifyFailure, RetryHint};
+pub use core::notifier::{ApprovalNotifier, Notifier, NotifyContext, NotifyFailure, RetryHint};
 pub use core::{AdvanceResult, EngineParts, EvidenceSigner, OperationIds, Timing};
 pub use error::{EngineError, error_chain};
 pub use execution::{AdvanceLimits, ExecutionService, Shutdown};

@@ -3,6 +3,7 @@
 pub mod aws_secrets;
 pub mod github;
 pub mod model;
+pub mod pagerduty;
 pub mod server;
 pub mod servicenow;
 mod sigv4;

@@ -1,8 +1,8 @@
 //! Webhook and Slack authentication built from the operator's configuration.
 
-use config::{ConfigError, LookUp, Scheme, SourceConfig, SystemsConfig};
+use config::{ConfigError, LookUp, ProcessContext, Scheme, SourceConfig, SystemsConfig};
 
-use crate::slack::{SlackInstallation, SlackInstallations};
+use crate::slack::SlackInstallations;
 use crate::webhook::{AuthScheme, InvalidWebhookAuth, WebhookAuth};
 
 /// Why the webhook sources cannot be used. The texts contain no secret.
@@ -31,15 +31,12 @@ pub fn webhook_auth(sources: &[SourceConfig], look_up: LookUp<'_>) -> Result<Web
     })
 }
 
-/// The Slack installation of every tenant; empty if Slack is not configured.
+/// The Slack apps of all tenants. `look_up` and `process` have their secrets.
 pub fn slack_installations(
     systems: &SystemsConfig,
-    look_up: LookUp<'_>,
+    look_up: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    process: ProcessContext,
 ) -> Result<SlackInstallations, ConfigError> {
-    let Some(slack) = systems.slack(look_up)? else { return Ok(SlackInstallations::default()) };
-    let secrets = systems.slack_secrets(look_up)?;
-    Ok(secrets
-        .into_iter()
-        .map(|(tenant, secrets)| SlackInstallation::new(tenant, secrets, slack.clone()))
-        .collect())
+    let connections = systems.slack_connection_parts(look_up, process)?;
+    Ok(SlackInstallations::new(connections, systems.console()?))
 }

@@ -10,12 +10,14 @@ use ::slack::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use ::slack::start_modal::{self, INPUT_BLOCK, INPUT_TEXT, WORKFLOW_BLOCK};
 use ::slack::{Secrets, Slack, card};
 use bytes::Bytes;
-use config::SlackNotifier;
+use config::{ConnectionNotifier, ProcessContext, SystemsConfig};
 use connectors::{HostAllowList, ToolRegistry};
 use countersign_ingress::slack::{SlackInstallation, command, interaction};
 use domain::tenant::Person;
-use domain::{Cause, InboxEntry, InboxStatus, Initiator, QueueName, Role, RunKey, RunStatus, Tenant};
-use engine::{Engine, StartRun};
+use domain::{
+    Card, Cause, InboxEntry, InboxStatus, Initiator, QueueName, Role, RunKey, RunStatus, Tenant, Timestamp,
+};
+use engine::{ConnectionParts, Engine, StartRun};
 use fakes::slack::{ButtonPress, Callback, FakeSlack, ShortcutUse, Submission, View};
 use http::{Request, Response};
 use secrecy::SecretString;
@@ -44,6 +46,21 @@ fn client(url: &str) -> Slack {
         channel: "C0APPROVALS".to_owned(),
     };
     Slack::new(settings).unwrap()
+}
+
+/// A Slack connection of every tenant.
+fn connections(url: &str) -> ConnectionParts {
+    connection("slack", "C0APPROVALS", url)
+}
+
+fn connection(name: &str, channel: &str, url: &str) -> ConnectionParts {
+    let text = format!(
+        "connections: [ {{ name: {name}, kind: slack, base_url: '{url}/api', options: {{ channel: {channel} }},\n  \
+         credential: {{ type: bearer, token: 'env://TOKEN' }} }} ]"
+    );
+    let systems = SystemsConfig::parse(&text).unwrap();
+    let token = |_: &str| Some("xoxb-fake".to_owned());
+    systems.connection_parts(token, ProcessContext::without_aws(|| Timestamp(0))).unwrap()
 }
 
 fn directory() -> Tenant {
@@ -76,8 +93,9 @@ impl SlackEnv {
 
     async fn with_tools(tools: ToolRegistry, workflow: &str) -> Self {
         let slack = FakeSlack::start().await.unwrap();
-        let notifier = Some(Arc::new(SlackNotifier(client(&slack.url()))) as _);
-        let env = testkit::engine().tools(tools).notifier(notifier).env();
+        let notifier = Some(Arc::new(ConnectionNotifier::default()) as _);
+        let engine = testkit::engine().tools(tools).connections(connections(&slack.url()));
+        let env = engine.notifier(notifier).env();
         env.store().put_tenant(directory()).await.unwrap();
         let by = Initiator::new(Cause::User, "anna");
         let run = env.start_as(StartRun { by, ..env.request(workflow, "k") }).await;
@@ -253,6 +271,40 @@ async fn approval_click_ends_the_wait_and_updates_the_card() {
     env.post_card().await;
     let shown = serde_json::to_string(&env.slack.messages()[0].blocks).unwrap();
     assert!(shown.contains("ben") && !shown.contains(card::APPROVE), "{shown}");
+}
+
+impl SlackEnv {
+    /// Updates the card in a process with another Slack connection.
+    async fn post_card_on(&self, name: &str, channel: &str) {
+        let connections = connection(name, channel, &self.slack.url());
+        let notifier = Some(Arc::new(ConnectionNotifier::default()) as _);
+        let engine = testkit::engine().connections(connections).notifier(notifier);
+        let engine = engine.on(SqliteStore::clone(self.store()));
+        let approval = self.approval(&self.run).await;
+        engine.governance().notify_approval(&self.run, &approval.id, approval.revision).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn card_is_updated_where_it_was_posted() {
+    let env = SlackEnv::new().await;
+    env.deliver(&env.press(card::APPROVE, "U0BEN")).await;
+    env.post_card_on("slack", "C0ELSEWHERE").await;
+    let messages = env.slack.messages();
+    assert_eq!((messages.len(), messages[0].edits), (1, 1));
+}
+
+#[tokio::test]
+async fn card_of_a_removed_connection_is_posted_again() {
+    let env = SlackEnv::new().await;
+    let approval = env.approval(&env.run).await;
+    let stored = env.store().card(&env.run.tenant, &approval.id).await.unwrap();
+    let older = stored.clone().map(|card| Card { revision: 0, ..card }).unwrap();
+    env.store().put_card(&env.run.tenant, &approval.id, older, stored).await.unwrap();
+    env.post_card_on("slack-2", "C0APPROVALS").await;
+    assert_eq!(env.slack.messages().len(), 2);
+    let stored = env.store().card(&env.run.tenant, &approval.id).await.unwrap().unwrap();
+    assert_eq!(stored.connection, Some("slack-2".parse().unwrap()));
 }
 
 #[tokio::test]

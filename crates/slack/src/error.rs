@@ -8,6 +8,9 @@ pub enum SlackError {
     /// The settings are invalid; a retry does not help.
     #[error("{0}")]
     Settings(&'static str),
+    /// The address is not allowed, or the credential cannot be sent; a retry does not help.
+    #[error("the request is not allowed: {0}")]
+    Refused(String),
     #[error("the request was not sent: {0}")]
     NotSent(String),
     /// The request may have been received.
@@ -35,7 +38,7 @@ impl SlackError {
                 code.as_str(),
                 "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout" | "ratelimited"
             ),
-            Self::Settings(_) => false,
+            Self::Settings(_) | Self::Refused(_) => false,
         }
     }
 }

@@ -8,7 +8,8 @@ mod support;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use domain::approval::{ApprovalUse, Card, PagerStatus};
+use connectors::{Credential, ToolConnection};
+use domain::approval::{ApprovalUse, Card, PageStatus};
 use domain::command::{AfterStep, VoteResult};
 use domain::{Approval, ApprovalStatus, ApproverCount, Millis};
 use fakes::slack::{FakeSlack, FakeSlackFault};
@@ -206,7 +207,7 @@ async fn unreachable_server_is_not_sent() {
     let slack = Slack::new(settings(&gone, "C0APPROVALS")).unwrap();
     let fault = slack.sync_card(&env.approval(), None).await.unwrap_err().source;
     assert!(matches!(fault, SlackError::NotSent(_)), "{fault:?}");
-    for (url, channel) in [("http://slack.com", "C0APPROVALS"), ("https://slack.com", "#approvals")] {
+    for (url, channel) in [("http://slack.com/api", "C0APPROVALS"), ("https://slack.com/api", "#approvals")] {
         assert!(
             matches!(Slack::new(settings(url, channel)), Err(SlackError::Settings(_))),
             "{url} {channel}"
@@ -220,12 +221,17 @@ fn pager(refused: usize) -> (Pager, HttpStub) {
     let fails =
         move || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
     let stub = HttpStub::start(move |_| StubReply::json(if fails() { 429 } else { 202 }, ""));
-    (Pager::new(&stub.url("").parse().unwrap(), "routing-key".into()).unwrap(), stub)
+    let json = serde_json::json!({ "kind": "pagerduty", "base_url": stub.url("") });
+    let connection = serde_json::from_value(json).unwrap();
+    let connection = ToolConnection::new(&"pagerduty".parse().unwrap(), &connection).unwrap();
+    let connection = connection.trust_base().with_credential(Credential::Bearer("routing-key".into()));
+    (Pager::on(&connection).unwrap(), stub)
 }
 
 fn events(stub: &HttpStub) -> Vec<Value> {
     let posted = |request: &StubRequest| {
         assert_eq!(request.line(), "POST /v2/enqueue");
+        assert_eq!(request.header("authorization"), None);
         serde_json::from_str(&request.body).unwrap()
     };
     stub.requests().iter().map(posted).collect()
@@ -243,73 +249,45 @@ async fn overdue(workspace: &Workspace) -> (PendingRun, Card) {
 async fn overdue_approval_is_paged_and_resolved() {
     let (pager, stub) = pager(0);
     let workspace = Workspace::start().await;
-    let slack = workspace.slack.clone().with_pager(pager);
     let (mut env, card) = overdue(&workspace).await;
-    let card = slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
+    let page = pager.sync_page(&env.approval(), None).await.unwrap();
+    assert_eq!(pager.sync_page(&env.approval(), page).await, Ok(Some(PageStatus::Paged)));
     let click = workspace.press_approve(&card, ANNA, &env);
     env.answer(click).unwrap();
-    let card = slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
-    slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
+    let page = pager.sync_page(&env.approval(), page).await.unwrap();
+    assert_eq!(pager.sync_page(&env.approval(), page).await, Ok(Some(PageStatus::Resolved)));
     let events = events(&stub);
     let id = env.approval().id.to_string();
     assert_eq!(events.iter().map(|event| &event["event_action"]).collect::<Vec<_>>(), ["trigger", "resolve"]);
     assert!(events.iter().all(|event| event["dedup_key"] == id && event["routing_key"] == "routing-key"));
-    assert!(!format!("{slack:?}").contains("routing-key"));
+    assert!(!format!("{pager:?}").contains("routing-key"));
 }
 
 #[tokio::test]
-async fn failed_page_is_retried_and_posted_once() {
+async fn approval_in_time_is_not_paged() {
+    let ((pager, stub), env) = (pager(0), TestEnv::asking(ApproverCount::One));
+    assert_eq!(pager.sync_page(&env.approval(), None).await, Ok(None));
+    assert_eq!(events(&stub), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn failed_page_is_sent_again() {
     let (pager, stub) = pager(1);
-    let workspace = Workspace::start().await;
-    let slack = workspace.slack.clone().with_pager(pager);
-    let (env, card) = overdue(&workspace).await;
-    let error = slack.sync_card(&env.approval(), Some(&card)).await.unwrap_err();
-    assert_eq!(error.operation, "page the on-call");
-    assert!(matches!(error.source, SlackError::RateLimited { .. }));
-    let posted = error.so_far.unwrap();
-    assert!(posted.escalated, "Slack does not wait for the pager");
-    let card = slack.sync_card(&env.approval(), Some(&posted)).await.unwrap();
-    assert_eq!(card, Card { page: PagerStatus::Paged, ..posted });
+    let (env, _) = overdue(&Workspace::start().await).await;
+    let error = pager.sync_page(&env.approval(), None).await.unwrap_err();
+    assert!(matches!(error, SlackError::RateLimited { .. }));
+    assert_eq!(pager.sync_page(&env.approval(), None).await, Ok(Some(PageStatus::Paged)));
     assert_eq!(events(&stub).len(), 2);
-    assert_eq!(workspace.fake.messages().iter().filter(|m| m.thread.is_some()).count(), 1);
 }
 
+/// The reply to the page was lost, so it is not recorded.
 #[tokio::test]
-async fn card_of_a_decided_approval_does_not_wait_for_the_pager() {
-    let (pager, stub) = pager(3);
-    let workspace = Workspace::start().await;
-    let slack = workspace.slack.clone().with_pager(pager);
-    let (mut env, card) = overdue(&workspace).await;
-    let card = slack.sync_card(&env.approval(), Some(&card)).await.unwrap_err().so_far.unwrap();
-    let click = workspace.press_approve(&card, ANNA, &env);
-    env.answer(click).unwrap();
-    let error = slack.sync_card(&env.approval(), Some(&card)).await.unwrap_err();
-    assert_eq!(error.operation, "resolve the page");
-    let card = error.so_far.unwrap();
-    let seen = workspace.card_text(&card);
-    assert!(seen.contains("anna approved at") && !seen.contains(APPROVE), "{seen}");
-    let error = slack.sync_card(&env.approval(), Some(&card)).await.unwrap_err();
-    assert_eq!((error.operation, error.so_far.as_ref()), ("resolve the page", Some(&card)));
-    let resolved = slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
-    assert_eq!(resolved, Card { page: PagerStatus::Resolved, ..card });
-    slack.sync_card(&env.approval(), Some(&resolved)).await.unwrap();
-    let actions: Vec<Value> = events(&stub).iter().map(|event| event["event_action"].clone()).collect();
-    assert_eq!(actions, ["trigger", "resolve", "resolve", "resolve"]);
-}
-
-#[tokio::test]
-async fn page_does_not_depend_on_slack() {
+async fn unrecorded_page_is_resolved() {
     let (pager, stub) = pager(0);
     let workspace = Workspace::start().await;
-    let (env, card) = overdue(&workspace).await;
-    let down = HttpStub::start(|_| StubReply::json(500, ""));
-    let base_url = down.url("").parse().unwrap();
-    let settings = SlackClientSettings { base_url, token: "xoxb".into(), channel: "C0OPS".to_owned() };
-    let slack = Slack::new(settings).unwrap().with_pager(pager);
-    for card in [None, Some(&card)] {
-        let error = slack.sync_card(&env.approval(), card).await.unwrap_err();
-        assert_ne!(error.operation, "page the on-call");
-        assert!(!error.so_far.is_some_and(|card| card.escalated));
-    }
-    assert_eq!(events(&stub).len(), 2);
+    let (mut env, card) = overdue(&workspace).await;
+    let click = workspace.press_approve(&card, ANNA, &env);
+    env.answer(click).unwrap();
+    assert_eq!(pager.sync_page(&env.approval(), None).await, Ok(Some(PageStatus::Resolved)));
+    assert_eq!(events(&stub)[0]["event_action"], "resolve");
 }

@@ -1,9 +1,9 @@
-//! Tenant settings, the fleet switch, policies, approval requests and their Slack cards.
+//! Tenant settings, the fleet switch, policies, approval requests, and their cards and pages.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 
-use domain::{Approval, ApprovalId, Card, Digest, Fleet, RunKey, Tenant, TenantId};
+use domain::{Approval, ApprovalId, Card, Digest, Fleet, Page, RunKey, Tenant, TenantId};
 
 use crate::cursor::{Cursor, PageQuery};
 use crate::error::StoreError;
@@ -21,7 +21,7 @@ pub struct ApprovalPage {
     pub next: Option<Cursor>,
 }
 
-/// Tenant settings, the fleet switch, policies, approval requests and their cards. [`crate::Ledger::commit`] writes
+/// Tenant settings, the fleet switch, policies, approval requests, and their cards and pages. [`crate::Ledger::commit`] writes
 /// approval requests; this trait only reads them. Unless a method says otherwise, reads are strongly consistent.
 pub trait Governance {
     /// Reads the settings of a tenant. `None` if the tenant has none.
@@ -97,5 +97,21 @@ pub trait Governance {
         id: &ApprovalId,
         card: Card,
         replaces: Option<Card>,
+    ) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// Reads the page of the on-call about an approval request.
+    fn page(
+        &self,
+        tenant: &TenantId,
+        id: &ApprovalId,
+    ) -> impl Future<Output = Result<Option<Page>, StoreError>> + Send;
+
+    /// Writes the page of an approval request. `Superseded` if the stored page is not equal to `replaces`.
+    fn put_page(
+        &self,
+        tenant: &TenantId,
+        id: &ApprovalId,
+        page: Page,
+        replaces: Option<Page>,
     ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 }

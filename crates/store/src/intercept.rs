@@ -13,7 +13,7 @@ use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
     ApiKey, AppliedWorkflow, Approval, ApprovalId, BlobRef, Card, ConcurrencyKey, Decision, Digest, Evidence,
-    Fleet, IdempotencyKey, InboxEntry, InboxStatus, KeyId, Millis, Outgoing, Payload, Plan, QueueName,
+    Fleet, IdempotencyKey, InboxEntry, InboxStatus, KeyId, Millis, Outgoing, Page, Payload, Plan, QueueName,
     Receipt, RunId, RunKey, RunRecord, RunStatus, SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp,
     WorkerId, WorkerRecord, WorkflowName,
 };
@@ -178,6 +178,8 @@ impl<S: Store, I: Intercept> Governance for Intercepted<S, I> {
         open_approvals(tenant: &TenantId, query: PageQuery) -> ApprovalPage;
         card(tenant: &TenantId, id: &ApprovalId) -> Option<Card>;
         put_card(tenant: &TenantId, id: &ApprovalId, card: Card, replaces: Option<Card>) -> Write;
+        page(tenant: &TenantId, id: &ApprovalId) -> Option<Page>;
+        put_page(tenant: &TenantId, id: &ApprovalId, page: Page, replaces: Option<Page>) -> Write;
     }
 }
 

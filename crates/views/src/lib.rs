@@ -57,6 +57,8 @@ pub struct RunSnapshot {
     pub dispatch: DispatchState,
     /// The settings of the tenant, if the run waits for an approval.
     pub tenant: Option<Tenant>,
+    /// Why the approval request cannot be posted to Slack, if a person must change the connections first.
+    pub unposted: Option<String>,
     pub now: Timestamp,
     /// How an ended run compares with its signed bundle, if the caller compared them.
     pub comparison: Option<BundleComparison>,
@@ -82,7 +84,10 @@ impl RunSnapshot {
             StepState::WaitingApproval { .. } => Some(engine.governance().tenant(&run.tenant).await?),
             _ => None,
         };
-        Ok(Self { view, open, dispatch, tenant, now: engine.now(), comparison: None, hints })
+        let workspace = &view.record.workspace;
+        let unposted =
+            tenant.as_ref().and_then(|tenant| engine.governance().unposted_reason(tenant, workspace));
+        Ok(Self { view, open, dispatch, tenant, unposted, now: engine.now(), comparison: None, hints })
     }
 
     /// Loads a run of the tenant of `handle`.
@@ -102,7 +107,9 @@ impl RunSnapshot {
             StepState::WaitingApproval { .. } => Some(handle.tenant().await?),
             _ => None,
         };
-        Ok(Self { view, open, dispatch, tenant, now: handle.now(), comparison: None, hints })
+        let workspace = &view.record.workspace;
+        let unposted = tenant.as_ref().and_then(|tenant| handle.unposted_reason(tenant, workspace));
+        Ok(Self { view, open, dispatch, tenant, unposted, now: handle.now(), comparison: None, hints })
     }
 
     /// Loads a run like [`Self::load_for`], and compares an ended run with its signed bundle.

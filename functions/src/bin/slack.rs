@@ -2,11 +2,14 @@
 
 mod environment;
 
-use config::SystemsConfig;
+use std::sync::Arc;
+
 use config::secrets::SecretMap;
+use config::{AwsKeySource, NoAwsKeys, ProcessContext, SdkKeys, SystemsConfig};
 use countersign_functions::lambda;
 use environment::{required, settings, variable};
 use lambda_runtime::Error;
+use store::{Clock as _, SystemClock};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
@@ -14,7 +17,12 @@ async fn main() -> Result<(), Error> {
     let config = store::aws::configure(None).await;
     let secrets = SecretMap::open(&required("COUNTERSIGN_SECRET")?, &config).await?;
     let systems = SystemsConfig::parse(&required("COUNTERSIGN_CONFIG")?)?;
-    let installations = lambda::slack_installations(&systems, &|name| secrets.look_up(name))?;
+    let aws: Arc<dyn AwsKeySource> = match config.credentials_provider() {
+        Some(provider) => Arc::new(SdkKeys(provider)),
+        None => Arc::new(NoAwsKeys),
+    };
+    let process = ProcessContext { aws, now: Arc::new(|| SystemClock.now()) };
+    let installations = lambda::slack_installations(&systems, move |name| secrets.look_up(name), process)?;
     let engine = lambda::engine(store::aws::open(settings()?).await, "slack")?;
     lambda::serve_slack(engine, installations).await
 }

@@ -8,7 +8,6 @@ mod sources;
 
 use std::sync::Arc;
 
-use config::{LookUp, SystemsConfig};
 use connectors::ToolRegistry;
 use domain::WorkerId;
 use engine::{ConnectionParts, Engine, EngineParts, SweepResult, Timing};
@@ -20,12 +19,11 @@ use store::{Store, SystemClock};
 use tracing_subscriber::EnvFilter;
 
 use crate::sweep;
-use ingress::configured;
 use ingress::slack::{self, SlackInstallations};
 use ingress::webhook::{self, WebhookAuth};
 
 pub use event::{HttpEvent, HttpReply};
-pub use ingress::configured::InvalidSources;
+pub use ingress::configured::{InvalidSources, slack_installations};
 pub use sources::webhook_auth;
 
 const DEFAULT_FILTER: &str = "info";
@@ -51,15 +49,6 @@ pub fn engine<S: Store>(store: S, name: &str) -> Result<Engine<S>, Error> {
         notifier: None,
         evidence_signer: None,
     }))
-}
-
-/// The Slack installations of all tenants. Fails if Slack is not configured.
-pub fn slack_installations(
-    systems: &SystemsConfig,
-    look_up: LookUp<'_>,
-) -> Result<SlackInstallations, Error> {
-    systems.slack(look_up)?.ok_or("`slack` is missing in COUNTERSIGN_CONFIG")?;
-    Ok(configured::slack_installations(systems, look_up)?)
 }
 
 pub async fn serve_webhook<S: Store>(engine: Engine<S>, auth: WebhookAuth) -> Result<(), Error> {

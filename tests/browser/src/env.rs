@@ -80,7 +80,8 @@ impl FakeSystems {
              \x20 - {{ name: simulated, kind: model, base_url: '{model}', environment: dev,\n\
              \x20     credential: {{ type: bearer, token: 'env://MODEL' }},\n\
              \x20     options: {{ model_api: bedrock, prices: {{ triage-1: {{ input: 3000000, output: 15000000 }} }} }} }}\n\
-             slack:\n  base_url: {slack}/api\n  token_env: SLACK\n  channel: {CHANNEL}\n",
+             \x20 - {{ name: slack, kind: slack, base_url: '{slack}/api', environment: dev,\n\
+             \x20     credential: {{ type: bearer, token: 'env://SLACK' }}, options: {{ channel: {CHANNEL} }} }}\n",
             servicenow = self.servicenow.url(),
             user = servicenow::USER,
             model = self.model.url(),
@@ -186,7 +187,7 @@ fn engine(systems: &FakeSystems) -> Engine<SqliteStore> {
     let systems = systems.systems();
     let connections =
         systems.connection_parts(credential, ProcessContext::without_aws(|| SystemClock.now())).unwrap();
-    let notifier = systems.notifier(&credential).unwrap();
+    let notifier = systems.notifier().unwrap();
     let builder = testkit::engine().standard_tools().connections(connections);
     builder.me("worker-a").notifier(notifier).signed().build()
 }

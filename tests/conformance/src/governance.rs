@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::approval::PagerStatus;
 use domain::command::{Cancel, ClaimResult, Pause, RemindApprovers, Resume, VoteResult};
 use domain::{
-    Approval, ApprovalStatus, Card, Cause, Digest, DispatchStop, Fleet, Initiator, Job, Millis, QueueName,
-    Tenant,
+    Approval, ApprovalStatus, Card, Cause, Digest, DispatchStop, Fleet, Initiator, Job, Millis, Page,
+    PageStatus, QueueName, Tenant,
 };
 use store::{Cursor, PageQuery, Store, Write};
 
@@ -32,6 +31,7 @@ cases![
     stale_write_does_not_replace_tenant_settings,
     policy_is_found_by_hash_within_its_tenant,
     stale_write_does_not_replace_a_card,
+    page_is_stored_apart_from_the_card,
 ];
 
 fn stopped(reason: &str) -> DispatchStop {
@@ -230,8 +230,8 @@ async fn stale_write_does_not_replace_a_card<S: Store>(store: Arc<S>) {
     run.commit(&*store, claim("effect", None)).await;
     let id = domain::ApprovalId::derive(run.key(), 0);
     let acme = tenant("acme");
-    let page = PagerStatus::Paged;
-    let first = Card { message: "C1/1".to_owned(), revision: 1, reminders: 0, escalated: false, page };
+    let connection = Some("slack".parse().unwrap());
+    let first = Card { message: "C1/1".to_owned(), connection, revision: 1, reminders: 0, escalated: false };
     let second = Card { revision: 2, ..first.clone() };
     let put =
         |card: &Card, replaces: Option<&Card>| store.put_card(&acme, &id, card.clone(), replaces.cloned());
@@ -239,4 +239,20 @@ async fn stale_write_does_not_replace_a_card<S: Store>(store: Arc<S>) {
     assert_eq!(put(&second, None).await.unwrap(), Write::Superseded);
     assert_eq!(put(&second, Some(&first)).await.unwrap(), Write::Committed);
     assert_eq!(store.card(&acme, &id).await.unwrap(), Some(second));
+}
+
+async fn page_is_stored_apart_from_the_card<S: Store>(store: Arc<S>) {
+    let mut run = Run::start(&*store, "acme", "request", &calls(1)).await;
+    run.commit(&*store, claim("effect", None)).await;
+    let id = domain::ApprovalId::derive(run.key(), 0);
+    let acme = tenant("acme");
+    let paged = Page { status: PageStatus::Paged, connection: Some("pagerduty".parse().unwrap()) };
+    let resolved = Page { status: PageStatus::Resolved, ..paged.clone() };
+    let put =
+        |page: &Page, replaces: Option<&Page>| store.put_page(&acme, &id, page.clone(), replaces.cloned());
+    assert_eq!(put(&paged, None).await.unwrap(), Write::Committed);
+    assert_eq!(put(&resolved, None).await.unwrap(), Write::Superseded);
+    assert_eq!(put(&resolved, Some(&paged)).await.unwrap(), Write::Committed);
+    assert_eq!(store.page(&acme, &id).await.unwrap(), Some(resolved));
+    assert_eq!(store.card(&acme, &id).await.unwrap(), None);
 }

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use ::slack::Slack;
-use async_trait::async_trait;
 use connectors::OperatorConnections;
 use credentials::LocalSecrets;
 use domain::connection::{ConnectionOptions, CredentialSpec, ModelApi};
 use domain::plan::Environment;
 use domain::tenant::Person;
-use domain::{Approval, Card, Connection, ConnectionKind, PersonId, Role, SecretRef, Tenant, TenantId};
-use engine::{ApprovalNotifier, ConnectionParts, Notifier, NotifyFailure, RetryHint};
+use domain::{Connection, ConnectionKind, PersonId, Role, SecretRef, Tenant, TenantId};
+use engine::ConnectionParts;
 use fakes::model::{KEY, Model, Recording};
 use fakes::servicenow::{PASSWORD, ServiceNow, USER};
 use fakes::slack::FakeSlack;
@@ -61,10 +59,15 @@ impl ExternalSystems {
         let bearer = CredentialSpec::Bearer { token: secret("KEY")? };
         let bedrock =
             ConnectionOptions { model_api: Some(ModelApi::Bedrock), ..ConnectionOptions::default() };
+        let bot = CredentialSpec::Bearer { token: secret("BOT_TOKEN")? };
+        let channel = Some("C0APPROVALS".to_owned());
+        let in_channel = ConnectionOptions { channel, ..ConnectionOptions::default() };
         let (instance, model) = (self.servicenow.url(), self.model.url());
+        let slack = format!("{}/api", self.slack.url());
         let connections = [
             connection(ConnectionKind::ServiceNow, instance, basic, ConnectionOptions::default()),
             connection(ConnectionKind::Model, model, bearer, bedrock),
+            connection(ConnectionKind::Slack, slack, bot, in_channel),
         ];
         let named = |connection: Connection| Some((connection.kind.to_string().parse().ok()?, connection));
         let shared = connections.into_iter().filter_map(named).collect();
@@ -72,20 +75,10 @@ impl ExternalSystems {
         let secrets = LocalSecrets::new(|name| match name {
             "PASSWORD" => Some(PASSWORD.to_owned()),
             "KEY" => Some(KEY.to_owned()),
+            "BOT_TOKEN" => Some("xoxb-fake".to_owned()),
             _ => None,
         });
         Ok(ConnectionParts { operator, is_complete: true, secrets: Arc::new(secrets) })
-    }
-
-    /// The approval notifier.
-    pub(crate) fn notifier(&self) -> Result<Notifier, String> {
-        let settings = slack::client::SlackClientSettings {
-            base_url: format!("{}/api", self.slack.url()).parse().map_err(|_| "invalid Slack address")?,
-            token: "xoxb-fake".into(),
-            channel: "C0APPROVALS".to_owned(),
-        };
-        let slack = Slack::new(settings).map_err(|error| error.to_string())?;
-        Ok(Some(Arc::new(SlackNotifier(slack))))
     }
 }
 
@@ -97,18 +90,4 @@ pub(crate) fn tenant_of(tenant: TenantId) -> Result<Tenant, String> {
     let slack = Some(format!("{TEAM}:{SLACK_USER}"));
     tenant.people.insert(person, Person { slack, oidc: None, slack_roles });
     Ok(tenant)
-}
-
-struct SlackNotifier(Slack);
-
-#[async_trait]
-impl ApprovalNotifier for SlackNotifier {
-    async fn notify(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotifyFailure> {
-        self.0.sync_card(approval, card).await.map_err(|error| NotifyFailure {
-            approval: approval.id.clone(),
-            why: engine::error_chain(&error),
-            so_far: None,
-            retry: RetryHint::Never,
-        })
-    }
 }

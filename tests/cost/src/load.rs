@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
+use config::ConnectionNotifier;
 use connectors::{HostAllowList, ToolRegistry};
 use domain::{
     ApprovalId, Cause, Channel, Digest, IdempotencyKey, Initiator, PersonId, Plan, QueueName, RunId, RunKey,
@@ -143,7 +144,7 @@ impl CostEnv {
         let tools = connectors::standard_tools(HostAllowList::default());
         let (connections, notifier) = match &external {
             None => (ConnectionParts::default(), None),
-            Some(external) => (external.connections()?, external.notifier()?),
+            Some(external) => (external.connections()?, Some(Arc::new(ConnectionNotifier::default()) as _)),
         };
         let plan = plan(load, &tools)?;
         let engine = Arc::new(engine(store, tools, connections, notifier)?);

@@ -342,8 +342,9 @@ impl DeployedEnv {
             "connections:\n\
              \x20 - {{ name: servicenow, kind: servicenow, base_url: '{}', environment: dev,\n\
              \x20     credential: {{ type: basic, user: {}, password: 'env://SERVICENOW_PASSWORD' }} }}\n\
-             slack:\n  base_url: '{}/api'\n  token_env: SLACK_TOKEN\n  channel: C0APPROVALS\n\
-             \x20 installations: [{{ tenant: {TENANT}, secret_env: SLACK_SIGNING }}]\n",
+             \x20 - {{ tenant: {TENANT}, name: slack, kind: slack, base_url: '{}/api', environment: dev,\n\
+             \x20     credential: {{ type: bearer, token: 'env://SLACK_TOKEN' }},\n\
+             \x20     options: {{ channel: C0APPROVALS, signing_secret: 'env://SLACK_SIGNING' }} }}\n",
             servicenow.url(),
             servicenow::USER,
             slack.url(),

@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{LookUpResult, Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
-use domain::approval::PagerStatus;
 use domain::command::EffectOutcome;
 use domain::{
     Action, Approval, ApprovalId, ApprovalStatus, Card, EffectClass, Failure, Fence, FieldChange,
     IdempotencyKey, Millis, Reversibility, ToolName,
 };
-use engine::{ApprovalNotifier, NotifyFailure, RetryHint};
+use engine::{ApprovalNotifier, NotifyContext, NotifyFailure, RetryHint};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
@@ -296,7 +295,12 @@ pub(crate) struct FakeNotifier {
 
 #[async_trait]
 impl ApprovalNotifier for FakeNotifier {
-    async fn notify(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotifyFailure> {
+    async fn notify(
+        &self,
+        approval: &Approval,
+        _card: Option<&Card>,
+        _context: &NotifyContext<'_>,
+    ) -> Result<Option<Card>, NotifyFailure> {
         let lost = |_| NotifyFailure {
             approval: approval.id.clone(),
             why: "no reply".to_owned(),
@@ -308,7 +312,7 @@ impl ApprovalNotifier for FakeNotifier {
         self.node.end_call(pending).await.map_err(lost)?;
         let Approval { revision, reminders, .. } = *approval;
         let escalated = approval.escalated_at.is_some();
-        Ok(Card { message: "wall".to_owned(), revision, reminders, escalated, page: PagerStatus::default() })
+        Ok(Some(Card { message: "wall".to_owned(), connection: None, revision, reminders, escalated }))
     }
 }
 

@@ -102,8 +102,7 @@ impl ExternalSystems {
              \x20 - {{ name: github, kind: github, base_url: '{github}', environment: dev,\n\
              \x20     credential: {{ type: bearer, token: 'env://GITHUB_TOKEN' }} }}\n\
              \x20 - {{ name: slack, kind: slack, base_url: '{slack}/api', environment: dev,\n\
-             \x20     credential: {{ type: bearer, token: 'env://SLACK_TOKEN' }} }}\n\
-             slack: {{ base_url: '{slack}/api', token_env: SLACK_TOKEN, channel: C0APPROVALS }}\n\
+             \x20     credential: {{ type: bearer, token: 'env://SLACK_TOKEN' }}, options: {{ channel: C0APPROVALS }} }}\n\
              server: {{ session_secret_env: SESSION_SECRET }}\n",
             servicenow = self.servicenow.url(),
             user = servicenow::USER,

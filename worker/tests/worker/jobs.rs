@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::approval::PagerStatus;
 use domain::tenant::Person;
-use domain::{Approval, ApprovalId, Card, Job, Millis, Outgoing, QueueName, RunKey, Timestamp, TraceContext};
-use engine::{ApprovalNotifier, Notifier, NotifyFailure, RetryHint};
-use store::{Queue as _, trace};
+use domain::{
+    Approval, ApprovalId, Card, Job, Millis, Outgoing, Page, PageStatus, QueueName, RunKey, Timestamp,
+    TraceContext,
+};
+use engine::{ApprovalNotifier, Notifier, NotifyContext, NotifyFailure, RetryHint};
+use store::{Governance as _, Queue as _, trace};
 use testkit::{TestClock, TestEnv, acme};
 
 use crate::support;
@@ -19,21 +21,52 @@ struct FakeNotifier {
     down: AtomicBool,
     attempts: AtomicU32,
     posted: AtomicBool,
+    pager_down: AtomicBool,
+    paged: AtomicBool,
+    resolved: AtomicBool,
+}
+
+impl FakeNotifier {
+    fn failure(approval: &Approval, why: &str) -> NotifyFailure {
+        let retry = RetryHint::After(Some(Millis::mins(2)));
+        NotifyFailure { approval: approval.id.clone(), why: why.to_owned(), so_far: None, retry }
+    }
 }
 
 #[async_trait]
 impl ApprovalNotifier for FakeNotifier {
-    async fn notify(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotifyFailure> {
+    async fn notify(
+        &self,
+        approval: &Approval,
+        _card: Option<&Card>,
+        _context: &NotifyContext<'_>,
+    ) -> Result<Option<Card>, NotifyFailure> {
         self.attempts.fetch_add(1, Ordering::Relaxed);
         if self.down.load(Ordering::Relaxed) {
-            let (approval, why) = (approval.id.clone(), "too many requests".to_owned());
-            let retry = RetryHint::After(Some(Millis::mins(2)));
-            return Err(NotifyFailure { approval, why, so_far: None, retry });
+            return Err(Self::failure(approval, "too many requests"));
         }
         self.posted.store(true, Ordering::Relaxed);
         let message = "C0/1".to_owned();
-        let (revision, page) = (approval.revision, PagerStatus::NotPaged);
-        Ok(Card { message, revision, reminders: 0, escalated: false, page })
+        let revision = approval.revision;
+        Ok(Some(Card { message, connection: None, revision, reminders: 0, escalated: false }))
+    }
+
+    async fn page(
+        &self,
+        approval: &Approval,
+        _page: Option<&Page>,
+        _context: &NotifyContext<'_>,
+    ) -> Result<Option<Page>, NotifyFailure> {
+        if self.pager_down.load(Ordering::Relaxed) {
+            return Err(Self::failure(approval, "no reply"));
+        }
+        let (sent, status) = if approval.is_open() {
+            (&self.paged, PageStatus::Paged)
+        } else {
+            (&self.resolved, PageStatus::Resolved)
+        };
+        sent.store(true, Ordering::Relaxed);
+        Ok(Some(Page { status, connection: None }))
     }
 }
 
@@ -73,6 +106,47 @@ async fn approval_requests_survive_a_long_slack_outage() {
     run_worker(&env, 10).await;
     assert!(notifier.posted.load(Ordering::Relaxed));
     assert_eq!(jobs(&env).await, (0, 0), "{run}");
+}
+
+/// The record of the page of the run's approval.
+async fn page(env: &TestEnv, run: &RunKey) -> Option<PageStatus> {
+    let id = ApprovalId::derive(run, 0);
+    env.store().page(&run.tenant, &id).await.unwrap().map(|page| page.status)
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_call_is_paged_while_slack_is_down() {
+    let notifier = Arc::new(FakeNotifier::default());
+    notifier.down.store(true, Ordering::Relaxed);
+    let (env, run) = asking_env(&["ben"], Some(notifier.clone())).await;
+    // The approval is overdue after ten minutes.
+    run_worker(&env, 15).await;
+    assert!(notifier.paged.load(Ordering::Relaxed) && !notifier.posted.load(Ordering::Relaxed));
+    assert_eq!(page(&env, &run).await, Some(PageStatus::Paged));
+
+    env.approve(&run, "ben").await.unwrap();
+    run_worker(&env, 1).await;
+    assert!(notifier.resolved.load(Ordering::Relaxed) && !notifier.posted.load(Ordering::Relaxed));
+    assert_eq!(page(&env, &run).await, Some(PageStatus::Resolved));
+    assert_eq!(jobs(&env).await.0, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn card_is_posted_while_the_pager_is_down() {
+    let notifier = Arc::new(FakeNotifier::default());
+    notifier.pager_down.store(true, Ordering::Relaxed);
+    let (env, run) = asking_env(&["ben"], Some(notifier.clone())).await;
+    run_worker(&env, 25).await;
+    let card = env.store().card(&run.tenant, &ApprovalId::derive(&run, 0)).await.unwrap();
+    let approval = env.approval(&run).await;
+    assert!(approval.escalated_at.is_some());
+    assert_eq!(card.map(|card| card.revision), Some(approval.revision), "the card shows the escalation");
+    assert_eq!((page(&env, &run).await, jobs(&env).await.0), (None, 0));
+
+    notifier.pager_down.store(false, Ordering::Relaxed);
+    run_worker(&env, 10).await;
+    assert_eq!(page(&env, &run).await, Some(PageStatus::Paged));
+    assert_eq!(jobs(&env).await, (0, 0));
 }
 
 /// A store may send a job before its commit, and the commit may then fail.

@@ -81,11 +81,11 @@ impl DemoEnv {
         let engine = Arc::new(command_engine(context.file_store(IfMissing::Create)?, default_tools())?);
         engine.store().put_tenant(sample_tenant(context.tenant.clone())?).await?;
         let systems = DevEnv::open(Ports::default()).await?;
-        let installations = [systems.slack_installation(context.tenant.clone())?].into_iter().collect();
+        let installations = systems.slack_installations(&context.tenant)?;
         let routes = ingress::routes::slack(Arc::clone(&engine), installations);
         let listener = listen(0, "the Slack endpoint").await?;
         let interactions = BackgroundServer::start(listener, routes)?;
-        let config = write(&directory, "countersign.yaml", systems.config())?;
+        let config = write(&directory, "countersign.yaml", systems.config(&context.tenant))?;
         Ok(Self { directory, phone_service, systems, interactions, engine, context, program, config })
     }
 

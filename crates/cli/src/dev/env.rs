@@ -5,14 +5,16 @@
 
 use std::io;
 
-use ::slack::{Secrets, Slack, client, start_modal};
+use ::config::{ProcessContext, SystemsConfig};
+use ::slack::start_modal;
 use domain::{GroupName, PersonId, Role, Tenant, TenantId};
 use fakes::model::{self, Model, Recording};
 use fakes::servicenow::{self, ServiceNow};
 use fakes::slack::{self, FakeShortcut, FakeSlack, User};
-use ingress::slack::SlackInstallation;
+use ingress::configured;
+use ingress::slack::SlackInstallations;
+use store::{Clock as _, SystemClock};
 use tokio::net::TcpListener;
-use url::Url;
 
 use crate::error::CliError;
 use crate::random;
@@ -24,6 +26,9 @@ const CHANNEL: &str = "C0APPROVALS";
 pub(crate) const TEAM: &str = "T0SIM";
 
 const SLACK_TOKEN: &str = "xoxb-fake";
+
+/// The variable with the signing secret of the fake Slack. Only this process has it.
+const SIGNING_SECRET: &str = "SIMULATED_SLACK_SIGNING_SECRET";
 
 /// The sample users: name and Slack user id.
 pub(crate) const PEOPLE: [(&str, &str); 3] = [("ada", "U0ADA"), ("grace", "U0GRACE"), ("ben", "U0BEN")];
@@ -80,7 +85,7 @@ impl DevEnv {
     }
 
     /// The configuration of a worker that uses these systems.
-    pub(crate) fn config(&self) -> String {
+    pub(crate) fn config(&self, tenant: &TenantId) -> String {
         let [(password, _), (token, _), (key, _)] = CREDENTIALS;
         format!(
             "# External systems and the environment variables that hold their credentials.\n\
@@ -88,14 +93,14 @@ impl DevEnv {
              \x20 # A workflow cannot be laxer than the environment of its connection.\n\
              \x20 - {{ name: servicenow, kind: servicenow, base_url: '{servicenow}', environment: dev,\n\
              \x20     credential: {{ type: basic, user: {user}, password: 'env://{password}' }} }}\n\
-             \x20 - {{ name: slack, kind: slack, base_url: '{slack}/api', environment: dev,\n\
-             \x20     credential: {{ type: bearer, token: 'env://{token}' }} }}\n\
+             \x20 # Shows approval requests in its channel, and receives the clicks on them.\n\
+             \x20 - {{ tenant: {tenant}, name: slack, kind: slack, base_url: '{slack}/api', environment: dev,\n\
+             \x20     credential: {{ type: bearer, token: 'env://{token}' }},\n\
+             \x20     options: {{ channel: {CHANNEL}, team: {TEAM}, signing_secret: 'env://{SIGNING_SECRET}' }} }}\n\
              \x20 # Prices are in millionths of a US dollar for a million tokens.\n\
              \x20 - {{ name: simulated, kind: model, base_url: '{model}', environment: dev,\n\
              \x20     credential: {{ type: bearer, token: 'env://{key}' }},\n\
-             \x20     options: {{ model_api: bedrock, prices: {{ triage-1: {{ input: 3000000, output: 15000000 }} }} }} }}\n\
-             # Approval requests.\n\
-             slack:\n  base_url: {slack}/api\n  token_env: {token}\n  channel: {CHANNEL}\n",
+             \x20     options: {{ model_api: bedrock, prices: {{ triage-1: {{ input: 3000000, output: 15000000 }} }} }} }}\n",
             servicenow = self.servicenow.url(),
             user = servicenow::USER,
             slack = self.slack.url(),
@@ -103,18 +108,16 @@ impl DevEnv {
         )
     }
 
-    /// Authenticates the interactions that the fake Slack sends.
-    pub(crate) fn slack_installation(&self, tenant: TenantId) -> Result<SlackInstallation, CliError> {
-        let config_error =
-            |error: String| CliError::Usage(format!("cannot configure the fake Slack: {error}"));
-        let secrets = Secrets::new(self.signing_secret.clone().into());
-        let settings = client::SlackClientSettings {
-            base_url: Url::parse(&self.slack.url()).map_err(|error| config_error(error.to_string()))?,
-            token: SLACK_TOKEN.into(),
-            channel: CHANNEL.to_owned(),
+    /// Authenticates the requests that the fake Slack sends for `tenant`.
+    pub(crate) fn slack_installations(&self, tenant: &TenantId) -> Result<SlackInstallations, CliError> {
+        let signing_secret = self.signing_secret.clone();
+        let look_up = move |name: &str| match name {
+            SIGNING_SECRET => Some(signing_secret.clone()),
+            name => credential(name),
         };
-        let slack = Slack::new(settings).map_err(|error| config_error(error.to_string()))?;
-        Ok(SlackInstallation::new(tenant, secrets.map_err(|error| config_error(error.to_string()))?, slack))
+        let process = ProcessContext::without_aws(|| SystemClock.now());
+        let systems = SystemsConfig::parse(&self.config(tenant))?;
+        Ok(configured::slack_installations(&systems, look_up, process)?)
     }
 }
 
@@ -193,11 +196,13 @@ mod tests {
         let systems = DevEnv::open(Ports::default()).await.unwrap();
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("countersign.yaml");
-        std::fs::write(&file, systems.config()).unwrap();
+        let tenant = "default".parse().unwrap();
+        std::fs::write(&file, systems.config(&tenant)).unwrap();
         let config = read_config(Some(&file)).unwrap();
-        assert_eq!(config.connections(&credential).unwrap().shared.len(), 3);
-        assert!(config.notifier(&credential).unwrap().is_some());
-        assert!(!systems.config().contains(servicenow::PASSWORD));
+        assert_eq!(config.connections(&credential).unwrap().of(&tenant).len(), 3);
+        assert!(config.notifier().unwrap().is_some());
+        assert!(systems.slack_installations(&tenant).is_ok());
+        assert!(!systems.config(&tenant).contains(servicenow::PASSWORD));
     }
 
     #[test]

@@ -202,7 +202,7 @@ fn engine<S: Store>(
     allowed: HostAllowList,
 ) -> Result<Arc<Engine<S>>, CliError> {
     let file = directory.join("countersign.yaml");
-    std::fs::write(&file, systems.config())
+    std::fs::write(&file, systems.config(&context.tenant))
         .map_err(|source| CliError::Write { path: file.clone(), source })?;
     let config = read_config(Some(&file))?;
     Ok(Arc::new(Engine::new(EngineParts {
@@ -213,7 +213,7 @@ fn engine<S: Store>(
         clock: Arc::new(SystemClock),
         me,
         timing: Timing::default(),
-        notifier: config.notifier(&credential)?,
+        notifier: config.notifier()?,
         evidence_signer: Some(keys::evidence_signer(&context.store)?),
     })))
 }
@@ -286,7 +286,7 @@ fn routes<S: Store>(
         seeds: Seeds::random()?,
         trusted_keys: Some(keys::read_trusted_keys(&keys::public_key_path(&page.context.store))?),
         webhook_auth,
-        slack: [systems.slack_installation(page.context.tenant.clone())?].into_iter().collect(),
+        slack: systems.slack_installations(&page.context.tenant)?,
         secrets: Vec::new(),
         oidc: None,
         login: None,

@@ -17,7 +17,10 @@ const POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// Two webhook endpoints, and sessions that survive a restart.
 const CONFIG: &str = "
-slack: { token_env: SLACK_TOKEN, channel: C0APPROVALS, installations: [ { tenant: acme, secret_env: SLACK_SECRET } ] }
+connections:
+  - { tenant: acme, name: slack, kind: slack, base_url: 'https://slack.com/api',
+      credential: { type: bearer, token: 'env://SLACK_TOKEN' },
+      options: { channel: C0APPROVALS, signing_secret: 'env://SLACK_SECRET' } }
 server:
   session_secret_env: SESSION_SECRET
   sources:

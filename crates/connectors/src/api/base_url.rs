@@ -21,7 +21,8 @@ pub enum InvalidBaseUrl {
 }
 
 impl BaseUrl {
-    pub(crate) fn url(&self) -> &Url {
+    /// As a URL.
+    pub fn url(&self) -> &Url {
         &self.0
     }
 
@@ -48,7 +49,7 @@ impl BaseUrl {
     }
 
     /// Appends `path` and `query`, with every part escaped.
-    pub(super) fn join(&self, path: &[String], query: &[(&'static str, String)]) -> Url {
+    pub(crate) fn join(&self, path: &[String], query: &[(&'static str, String)]) -> Url {
         let mut url = self.0.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);

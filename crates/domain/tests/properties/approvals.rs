@@ -78,6 +78,18 @@ proptest! {
     }
 
     #[test]
+    fn on_call_is_paged_only_about_overdue_approvals(scenario in any_scenario()) {
+        TestEnv::run(&scenario, |_, commit| {
+            for approval in &commit.decision.approvals {
+                let job = Job::PageOnCall { approval: approval.id.clone(), revision: approval.revision };
+                let pages = commit.decision.outgoing.iter().filter(|message| message.job == job).count();
+                let expected = approval.escalated_at.is_some() && approval.consumed.is_none();
+                assert_eq!(pages, usize::from(expected), "{approval:?}");
+            }
+        });
+    }
+
+    #[test]
     fn only_eligible_users_approve(scenario in any_scenario()) {
         LedgerEnv::run(&scenario, |_, commit| {
             for approval in &commit.decision.approvals {

@@ -10,6 +10,7 @@ extern crate countersign_domain as domain;
 
 mod approvals;
 mod audit;
+mod card_routes;
 mod chain;
 mod classes;
 mod effects;

@@ -196,7 +196,7 @@ fn assert_queues(decision: &Decision) {
     for message in &decision.outgoing {
         let queue = match message.job {
             Job::Advance => advance,
-            Job::NotifyApproval { .. } => QueueName::Decisions,
+            Job::NotifyApproval { .. } | Job::PageOnCall { .. } => QueueName::Decisions,
             Job::BuildEvidence => QueueName::Steps,
             Job::Start => QueueName::Ingest,
         };

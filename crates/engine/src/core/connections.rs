@@ -24,7 +24,7 @@ use tokio::time::Instant;
 const CONNECTION_UNKNOWN: &str = "CONNECTION_UNKNOWN";
 
 /// The failure code of a step that must name one of several connections.
-const CONNECTION_AMBIGUOUS: &str = "CONNECTION_AMBIGUOUS";
+pub(crate) const CONNECTION_AMBIGUOUS: &str = "CONNECTION_AMBIGUOUS";
 
 /// The failure code of a connection that names something which the operator has not given to the tenant.
 const CONNECTION_REFUSED: &str = "CONNECTION_REFUSED";
@@ -269,7 +269,8 @@ impl From<NotAuthenticated> for CredentialFailure {
 }
 
 /// Why a credential is missing.
-pub(crate) enum CredentialFailure {
+#[derive(Debug)]
+pub enum CredentialFailure {
     /// Another attempt may succeed, after this long if the store named a time.
     Retryable(Failure, Option<Millis>),
     Terminal(Failure),
@@ -290,7 +291,7 @@ impl ConnectionParts {
     }
 
     /// The connections that runs of `workspace` may use.
-    fn visible(
+    pub(crate) fn visible(
         &self,
         tenant: &Tenant,
         workspace: &WorkspaceId,
@@ -403,7 +404,11 @@ impl ConnectionParts {
     }
 
     /// The connection for a tool, without its credential.
-    fn bind(&self, tenant: &TenantId, resolved: &ResolvedConnection) -> Result<ToolConnection, Failure> {
+    pub(crate) fn bind(
+        &self,
+        tenant: &TenantId,
+        resolved: &ResolvedConnection,
+    ) -> Result<ToolConnection, Failure> {
         let ResolvedConnection { name, connection, by_operator } = resolved;
         let refused = |why: String| Failure::new(CONNECTION_REFUSED, format!("connection `{name}`: {why}"));
         connection.check().map_err(|error| refused(error.to_string()))?;
@@ -480,14 +485,14 @@ impl ConnectionParts {
         resolved: &ResolvedConnection,
     ) -> Result<(), CredentialFailure> {
         self.bind(tenant, resolved).map_err(CredentialFailure::Terminal)?;
-        let mut secrets = resolved.connection.secrets();
+        let mut secrets = resolved.connection.credential_secret().into_iter();
         secrets
             .try_for_each(|secret| self.secrets.check(tenant, secret))
             .map_err(|error| credential_failure(&error))
     }
 }
 
-fn credential_failure(error: &SecretError) -> CredentialFailure {
+pub(crate) fn credential_failure(error: &SecretError) -> CredentialFailure {
     let failure = Failure::new(CREDENTIAL_UNAVAILABLE, error.to_string());
     match error {
         SecretError::Unavailable { retry_after, .. } => CredentialFailure::Retryable(failure, *retry_after),

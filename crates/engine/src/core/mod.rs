@@ -3,6 +3,7 @@
 //! `commit` loads runs and commits decisions. `plans`, `bundles` and `payloads` read and store what runs refer to.
 //! `dispatch` is the switch that a driver checks. `audit` writes administrative changes. `policy_pool` bounds policy evaluations. `journal` logs and counts.
 
+pub(crate) mod approval_connections;
 pub(crate) mod audit;
 pub(crate) mod bundles;
 mod cache;

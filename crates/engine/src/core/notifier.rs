@@ -1,24 +1,54 @@
-//! Posting of approval requests, as the engine sees it.
+//! Notification of approvers, as the engine sees it.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{Approval, ApprovalId, Card, Millis};
+use domain::{Approval, ApprovalId, Card, Millis, Page, Tenant, Timestamp, WorkspaceId};
 
-/// Posts approval requests where approvers see them.
+use crate::core::connections::ConnectionParts;
+
+/// What a notifier needs apart from the approval.
+#[derive(Debug)]
+pub struct NotifyContext<'a> {
+    /// The connections of the tenant, as read a moment ago.
+    pub tenant: &'a Tenant,
+    /// The workspace of the run.
+    pub workspace: &'a WorkspaceId,
+    pub connections: &'a ConnectionParts,
+    pub now: Timestamp,
+}
+
+/// Tells approvers about approval requests. The card and the page are delivered by jobs of their own.
 #[async_trait]
 pub trait ApprovalNotifier: Send + Sync {
     /// Posts the request, or updates what was posted, and returns what is posted now. Calling it again with that
-    /// result changes nothing.
-    async fn notify(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotifyFailure>;
+    /// result changes nothing. `None` if this process knows no place for the requests of the tenant.
+    async fn notify(
+        &self,
+        approval: &Approval,
+        card: Option<&Card>,
+        context: &NotifyContext<'_>,
+    ) -> Result<Option<Card>, NotifyFailure>;
+
+    /// Pages the on-call about an overdue request, or resolves the page of one that has ended, and returns the page as
+    /// it is now. `None` if the tenant has no on-call.
+    async fn page(
+        &self,
+        approval: &Approval,
+        page: Option<&Page>,
+        context: &NotifyContext<'_>,
+    ) -> Result<Option<Page>, NotifyFailure> {
+        let _ = (approval, context);
+        Ok(page.cloned())
+    }
 }
 
-/// An approval request could not be posted. It is retried.
+/// A request could not be delivered to approvers. The delivery is retried.
 #[derive(Debug, thiserror::Error)]
-#[error("approval request {approval} was not posted: {why}")]
+#[error("approval request {approval} was not delivered: {why}")]
 pub struct NotifyFailure {
     pub approval: ApprovalId,
-    /// The reason, without secrets.
+    /// The channel, the operation and the reason, without secrets.
     pub why: String,
     /// What is posted despite the error, if that has changed.
     pub so_far: Option<Card>,

@@ -1,11 +1,10 @@
-//! Approvals: recording votes, and keeping the posted approval requests up to date.
+//! Approvals: recording votes.
 
 use domain::command::{Command as _, RecordVote, VoteResult};
 use domain::{
-    Approval, ApprovalId, Card, Cause, Channel, Digest, Initiator, PersonId, Refusal, RunKey, Tenant,
-    TenantId,
+    Approval, ApprovalId, Cause, Channel, Digest, Initiator, PersonId, Refusal, RunKey, Tenant, TenantId,
 };
-use store::{ApprovalPage, Cursor, PageQuery, Store, Write};
+use store::{ApprovalPage, Cursor, PageQuery, Store};
 
 use crate::core::commit::{CommitResult, ROUNDS_MAX};
 use crate::error::EngineError;
@@ -114,58 +113,5 @@ impl<S: Store> GovernanceService<'_, S> {
             }
         }
         Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
-    }
-
-    /// Posts an approval request, or updates the posted message. Refused if the request is older than `revision`: the
-    /// commit that asked for this is not there yet.
-    pub async fn notify_approval(
-        self,
-        run: &RunKey,
-        id: &ApprovalId,
-        revision: u32,
-    ) -> Result<(), EngineError> {
-        let Some(notifier) = &self.core.notifier else {
-            return self.check_nothing_to_post(&run.tenant).await;
-        };
-        let mut superseded = false;
-        for _ in 0..ROUNDS_MAX {
-            // The posted message is read first, so that the request read after it is never older. In the other order,
-            // a delayed process could post an outdated request unnoticed.
-            let card = self.core.retry_busy(|store| store.card(&run.tenant, id)).await?;
-            let approval = self.approval(&run.tenant, id).await?;
-            if approval.revision < revision {
-                return Err(Refusal::UnknownApproval { approval: approval.id }.into());
-            }
-            // Another process posted at the same time, and the older of the two updates may be visible now. It is
-            // posted once more, even though the record looks current.
-            let last_posted =
-                card.clone().map(|card| if superseded { Card { revision: 0, ..card } } else { card });
-            let (posted, failed) = match notifier.notify(&approval, last_posted.as_ref()).await {
-                Ok(posted) => (Some(posted), None),
-                Err(failed) => (failed.so_far.clone(), Some(failed)),
-            };
-            let stored = match &posted {
-                Some(posted) if card.as_ref() != Some(posted) => {
-                    let put = self
-                        .core
-                        .retry_busy(|store| store.put_card(&run.tenant, id, posted.clone(), card.clone()));
-                    put.await? == Write::Committed
-                }
-                Some(_) | None => true,
-            };
-            match failed {
-                Some(failed) => return Err(failed.into()),
-                None if stored => return Ok(()),
-                None => superseded = true,
-            }
-        }
-        Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
-    }
-
-    /// This process cannot post. If no user of the tenant has a Slack account there is nothing to post; otherwise
-    /// another process has to.
-    async fn check_nothing_to_post(self, tenant: &TenantId) -> Result<(), EngineError> {
-        let has_slack_user = self.tenant(tenant).await?.people.values().any(|person| person.slack.is_some());
-        if has_slack_user { Err(EngineError::NoSlack) } else { Ok(()) }
     }
 }

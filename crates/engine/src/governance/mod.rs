@@ -1,13 +1,14 @@
 //! Governance: policy verdicts on actions, and approvals by people.
 //!
-//! `evaluate` asks the tenant's policy about an action; `policy_input` builds its input. `approvals` records votes and
-//! posts approval requests. `explain` is the dry run. `tenants` has the settings and API keys of a tenant, and
+//! `evaluate` asks the tenant's policy about an action; `policy_input` builds its input. `approvals` records votes,
+//! and `notifications` tells approvers and the on-call. `explain` is the dry run. `tenants` has the settings and API keys of a tenant, and
 //! `connections` its connections.
 
 mod approvals;
 mod connections;
 mod evaluate;
 mod explain;
+mod notifications;
 mod policies;
 pub mod policy_input;
 mod tenants;

@@ -14,7 +14,7 @@ use store::Store;
 use super::interaction::accepted;
 use super::start::describe;
 use super::start::{self, NotStarted, StartRequest, start};
-use super::{SlackInstallation, UNAVAILABLE, unsigned, with_time_limit};
+use super::{SlackInstallation, UNAVAILABLE, other_workspace, unsigned, with_time_limit};
 use crate::response;
 
 /// How many approvals a reply lists.
@@ -45,6 +45,9 @@ pub async fn command<S: Store>(
         tracing::warn!(event = "slack_request_invalid", tenant = %installation.tenant, "invalid Slack command");
         return response::text(StatusCode::BAD_REQUEST, "invalid command");
     };
+    if !installation.is_from_own_workspace(&slash.team) {
+        return other_workspace();
+    }
     match with_time_limit(Box::pin(authorize_and_run(engine, installation, &slash))).await {
         Some(Ok(text)) => ephemeral(&text),
         Some(Err(error)) => unavailable(&error),

@@ -12,11 +12,11 @@ use engine::{Engine, EngineError, VoteRequest};
 use http::{Request, Response, StatusCode};
 use store::Store;
 
-use super::{SlackInstallation, shortcut, unsigned, with_time_limit};
+use super::{SlackInstallation, other_workspace, shortcut, unsigned, with_time_limit};
 use crate::response::{self, single_header};
 
 /// How long a call to Slack may take, after the time for the engine (`ENGINE_WITHIN`).
-const SLACK_CALL_WITHIN: Millis = Millis(1_200);
+const SLACK_CALL_WITHIN: Millis = Millis(900);
 
 /// For a store that did not answer in time: it may have recorded the decision.
 const OUTCOME_UNKNOWN: &str = "It is not known yet whether your decision was recorded. Check the card again. If it \
@@ -41,17 +41,28 @@ pub async fn interaction<S: Store>(
             tracing::warn!(event = "slack_request_invalid", tenant = %installation.tenant, %error, "invalid Slack interaction");
             response::text(StatusCode::BAD_REQUEST, "invalid interaction")
         }
-        Ok(Interaction::RejectPressed(click)) => {
+        Ok(parsed) if !installation.is_from_own_workspace(parsed.team()) => other_workspace(),
+        Ok(parsed) => act(engine, installation, parsed).await,
+    }
+}
+
+async fn act<S: Store>(
+    engine: &Engine<S>,
+    installation: &SlackInstallation,
+    interaction: Interaction,
+) -> Response<String> {
+    match interaction {
+        Interaction::RejectPressed(click) => {
             call_slack(installation.slack.open_reject_modal(&click)).await;
             accepted()
         }
-        Ok(Interaction::ShortcutUsed(shortcut)) => {
+        Interaction::ShortcutUsed(shortcut) => {
             let view = shortcut::modal(engine, installation, &shortcut).await;
             call_slack(installation.slack.open_modal(&shortcut, &view)).await;
             accepted()
         }
-        Ok(Interaction::StartSubmitted(form)) => shortcut::submit(engine, installation, &form).await,
-        Ok(Interaction::Decision(click)) => {
+        Interaction::StartSubmitted(form) => shortcut::submit(engine, installation, &form).await,
+        Interaction::Decision(click) => {
             let text = with_time_limit(Box::pin(record_decision(engine, installation, &click))).await;
             match (text.unwrap_or_else(|| Some(OUTCOME_UNKNOWN.to_owned())), &click.response_url) {
                 (None, _) => accepted(),

@@ -2,6 +2,10 @@
 
 mod sync;
 
+use connectors::ToolConnection;
+use domain::connection::ConnectionOptions;
+use domain::plan::Environment;
+use domain::{Connection, ConnectionKind};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use url::Url;
@@ -10,11 +14,12 @@ use crate::card;
 use crate::error::SlackError;
 use crate::escape::{self, TextLimit};
 use crate::interaction::{Click, MessageRef, ResponseOrigin, Shortcut, is_channel};
-use crate::pager::Pager;
-use crate::transport::{Transport, endpoint};
+use crate::transport::Transport;
+
+pub use sync::is_current;
 
 /// The base URL of Slack's Web API.
-pub const SLACK: &str = "https://slack.com";
+pub const SLACK: &str = "https://slack.com/api";
 
 /// Slack's error codes are one or two words.
 const CODE_CHARS_MAX: usize = 64;
@@ -32,26 +37,33 @@ pub struct SlackClientSettings {
 /// A client for one workspace. `Debug` does not show the token.
 #[derive(Debug, Clone)]
 pub struct Slack {
-    settings: SlackClientSettings,
     transport: Transport,
-    pager: Option<Pager>,
+    /// The id of the channel for cards.
+    channel: Option<String>,
     console: Option<Url>,
 }
 
 impl Slack {
-    pub fn new(settings: SlackClientSettings) -> Result<Self, SlackError> {
-        if !is_channel(&settings.channel) {
-            return Err(SlackError::Settings("`channel` must be a channel id such as C0123ABCD"));
-        }
-        endpoint(&settings.base_url, "/api/")?;
-        Ok(Self { settings, transport: Transport::new()?, pager: None, console: None })
+    /// A client on a connection, with the bot's token as its credential.
+    pub fn on(connection: &ToolConnection) -> Result<Self, SlackError> {
+        Ok(Self { transport: Transport::new(connection)?, channel: None, console: None })
     }
 
-    /// Pages the on-call when an approval is overdue.
-    #[must_use]
-    pub fn with_pager(mut self, pager: Pager) -> Self {
-        self.pager = Some(pager);
-        self
+    /// A client for these settings.
+    pub fn new(settings: SlackClientSettings) -> Result<Self, SlackError> {
+        let SlackClientSettings { base_url, token, channel } = settings;
+        let connection = trusted_connection(&base_url)
+            .ok_or(SlackError::Settings("the base URL must be a URL without a query"))?;
+        let credential = connectors::Credential::Bearer(token);
+        Self::on(&connection.trust_base().with_credential(credential))?.in_channel(&channel)
+    }
+
+    /// Posts cards to this channel.
+    pub fn in_channel(self, channel: &str) -> Result<Self, SlackError> {
+        if !is_channel(channel) {
+            return Err(SlackError::Settings("`channel` must be a channel id such as C0123ABCD"));
+        }
+        Ok(Self { channel: Some(channel.to_owned()), ..self })
     }
 
     /// Cards link to the console at this address.
@@ -68,9 +80,10 @@ impl Slack {
 
     /// The origin of valid response URLs: Slack's own, or the fake's.
     pub fn response_origin(&self) -> ResponseOrigin {
-        match self.settings.base_url.host_str() {
+        let base_url = self.transport.base();
+        match base_url.host_str() {
             Some("slack.com") => ResponseOrigin::slack(),
-            _ => ResponseOrigin::at(&self.settings.base_url),
+            _ => ResponseOrigin::at(base_url),
         }
     }
 
@@ -100,13 +113,15 @@ impl Slack {
         let mut body = json!({ "response_type": "ephemeral", "replace_original": false, "text": text });
         body["blocks"] = card::block::lines(&text).into();
         // The response URL is its own credential; the bot token is not sent.
-        self.transport.post(address.url(), None, &body).await.map(|_| ())
+        self.transport.post_to(address.url(), &body).await.map(|_| ())
     }
 
     /// Posts `message`, in the thread of `thread` if it is set.
     async fn post(&self, message: Value, thread: Option<&MessageRef>) -> Result<MessageRef, SlackError> {
         let mut body = without_parsing(message);
-        body["channel"] = json!(thread.map_or(&self.settings.channel, |place| &place.channel));
+        let channel = thread.map(|place| &place.channel).or(self.channel.as_ref());
+        let channel = channel.ok_or(SlackError::Settings("the connection has no `channel`"))?;
+        body["channel"] = json!(channel);
         body["unfurl_links"] = json!(false);
         body["unfurl_media"] = json!(false);
         body["mrkdwn"] = json!(false);
@@ -124,8 +139,7 @@ impl Slack {
     }
 
     async fn call(&self, method: &'static str, body: &Value) -> Result<Value, SlackError> {
-        let url = endpoint(&self.settings.base_url, &format!("/api/{method}"))?;
-        let reply = self.transport.post(&url, Some(&self.settings.token), body).await?;
+        let reply = self.transport.post(&[method], body).await?;
         let reply: Value = serde_json::from_slice(&reply).map_err(|_| SlackError::Unreadable)?;
         match (reply["ok"].as_bool(), reply["error"].as_str()) {
             (Some(true), _) => Ok(reply),
@@ -133,6 +147,20 @@ impl Slack {
             (Some(false), None) | (None, _) => Err(SlackError::Unreadable),
         }
     }
+}
+
+/// A connection to `base_url`, whose host may be internal.
+fn trusted_connection(base_url: &Url) -> Option<ToolConnection> {
+    let connection = Connection {
+        kind: ConnectionKind::Slack,
+        base_url: base_url.to_string(),
+        environment: Environment::default(),
+        credential: None,
+        workspace: None,
+        options: ConnectionOptions::default(),
+        version: 0,
+    };
+    ToolConnection::new(&"slack".parse().ok()?, &connection).ok()
 }
 
 /// Turns off Slack's detection of links and names.

@@ -7,12 +7,19 @@
 //! the same approval, and a decision counts once.
 
 use domain::Approval;
-use domain::approval::{Card, PagerStatus};
+use domain::approval::Card;
 
 use super::Slack;
 use crate::card;
 use crate::error::{NotifyError, SlackError};
 use crate::interaction::MessageRef;
+
+/// Whether `card` shows all of `approval`, so that [`Slack::sync_card`] would change nothing.
+pub fn is_current(approval: &Approval, card: &Card) -> bool {
+    card.revision >= approval.card_revision()
+        && card.reminders >= approval.reminders
+        && (card.escalated || approval.escalated_at.is_none())
+}
 
 /// The failed operation and its error.
 type Failed = (&'static str, SlackError);
@@ -27,20 +34,13 @@ impl Slack {
     }
 
     async fn sync_parts(&self, approval: &Approval, so_far: &mut Option<Card>) -> Result<Card, Failed> {
-        // The page does not depend on Slack, nor Slack on the page. What failed is tried again with the card so far.
-        let before = so_far.as_ref().map(|card| card.page).unwrap_or_default();
-        let paged = self.page(approval, before).await;
-        let page = *paged.as_ref().unwrap_or(&before);
-        if let Some(card) = so_far {
-            card.page = page;
-        }
-        let card = Card { page, ..self.post_or_update(approval, so_far.as_ref()).await? };
+        let card = self.post_or_update(approval, so_far.as_ref()).await?;
         *so_far = Some(card.clone());
         let card = self.remind(approval, card).await?;
         *so_far = Some(card.clone());
         let card = self.escalate(approval, card).await?;
         *so_far = Some(card.clone());
-        paged.map(|_| card)
+        Ok(card)
     }
 
     /// Posts or updates the card. An approval older than the card changes nothing.
@@ -50,13 +50,8 @@ impl Slack {
             Some(card) => self.update_card(approval, card).await,
             None => {
                 let place = self.post_card(approval).await?;
-                Ok(Card {
-                    message: place,
-                    revision: approval.card_revision(),
-                    reminders: 0,
-                    escalated: false,
-                    page: PagerStatus::NotPaged,
-                })
+                let revision = approval.card_revision();
+                Ok(Card { message: place, connection: None, revision, reminders: 0, escalated: false })
             }
         }
     }
@@ -93,24 +88,6 @@ impl Slack {
             posted.map_err(|error| ("post the reminder", error))?;
         }
         Ok(Card { reminders: approval.reminders, ..card })
-    }
-
-    /// Pages the on-call about an overdue approval, and resolves the page when the approval has ended. `page` is the page
-    /// as last stored. A repeated event is deduplicated.
-    async fn page(&self, approval: &Approval, page: PagerStatus) -> Result<PagerStatus, Failed> {
-        let (Some(pager), Some(_)) = (&self.pager, approval.escalated_at) else { return Ok(page) };
-        match (page, approval.is_open()) {
-            (PagerStatus::NotPaged, true) => {
-                let triggered = pager.trigger(approval).await;
-                triggered.map(|()| PagerStatus::Paged).map_err(|error| ("page the on-call", error))
-            }
-            // A page whose reply was lost is not recorded, and is resolved too.
-            (PagerStatus::NotPaged | PagerStatus::Paged, false) => {
-                let resolved = pager.resolve(&approval.id).await;
-                resolved.map(|()| PagerStatus::Resolved).map_err(|error| ("resolve the page", error))
-            }
-            (PagerStatus::Paged, true) | (PagerStatus::Resolved, _) => Ok(page),
-        }
     }
 
     /// Posts the escalation.

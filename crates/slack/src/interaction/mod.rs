@@ -9,6 +9,7 @@ mod payload;
 mod response_url;
 mod shortcut;
 
+pub(crate) use domain::connection::is_slack_id;
 use domain::failure::MESSAGE_CHARS_MAX;
 use domain::json::InvalidJson;
 use domain::{ApprovalId, Channel, Digest, RunKey};
@@ -39,6 +40,17 @@ pub enum Interaction {
     ShortcutUsed(Shortcut),
     /// A user submitted the start modal.
     StartSubmitted(StartSubmission),
+}
+
+impl Interaction {
+    /// The workspace id.
+    pub fn team(&self) -> &str {
+        match self {
+            Self::Decision(click) | Self::RejectPressed(click) => &click.team,
+            Self::ShortcutUsed(shortcut) => &shortcut.team,
+            Self::StartSubmitted(submission) => &submission.team,
+        }
+    }
 }
 
 /// A click on a card.
@@ -206,12 +218,6 @@ fn team_and_user(payload: &Payload) -> Result<(String, String), InvalidInteracti
         Some(_) => return Err(InvalidInteraction::OtherWorkspace),
     }
     Ok((team.to_owned(), user.to_owned()))
-}
-
-/// Whether `text` is a Slack id: a letter for its kind, then capitals and digits.
-pub(crate) fn is_slack_id(text: &str, kinds: &[char]) -> bool {
-    let rest = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
-    text.starts_with(kinds) && (2..=32).contains(&text.len()) && text.chars().all(rest)
 }
 
 fn is_code(text: &str, bytes_max: usize) -> bool {

@@ -267,6 +267,6 @@ fn unreachable_click(callback: &Callback) -> ! {
 }
 
 pub(crate) fn client(fake: &FakeSlack, token: &str, channel: &str) -> Slack {
-    let base_url = fake.url().parse().unwrap();
+    let base_url = format!("{}/api", fake.url()).parse().unwrap();
     Slack::new(SlackClientSettings { base_url, token: token.into(), channel: channel.to_owned() }).unwrap()
 }

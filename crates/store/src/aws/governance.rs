@@ -1,9 +1,11 @@
-//! Tenant settings, policies, approval requests and cards.
+//! Tenant settings, policies, approval requests, cards and pages.
 
 use std::collections::HashMap;
 
 use domain::dispatch::RECORD_FORMAT;
-use domain::{Approval, ApprovalId, Card, Digest, Fleet, RunKey, RunRecord, Tenant, TenantId};
+use domain::{Approval, ApprovalId, Card, Digest, Fleet, Page, RunKey, RunRecord, Tenant, TenantId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::blobs::Blobs;
 use crate::cursor::PageQuery;
@@ -122,27 +124,21 @@ where
         card: Card,
         replaces: Option<Card>,
     ) -> Result<Write, StoreError> {
-        let doing = "write a card";
-        let key = Key::card(tenant, id);
-        let body = self.encode_body(tenant, &card, doing).await?;
-        let item = build_item(&key, [(BODY, body), (FORMAT, number(RECORD_FORMAT))]);
-        let Some(replaces) = replaces else {
-            return self.put(item, Condition::is_new(), doing).await;
-        };
-        let unchanged = Condition::body(self.encode_body(tenant, &replaces, doing).await?);
-        if self.put(item.clone(), unchanged, doing).await? == Write::Committed {
-            return Ok(Write::Committed);
-        }
-        // Another version of the program may have encoded the same card differently. The condition then uses the
-        // stored bytes.
-        let current = self.get(&key, doing).await?;
-        match current {
-            Some(current) if self.decode_body::<Card>(&current, doing).await? == replaces => {
-                let unchanged = current.get(BODY).cloned().map_or_else(Condition::is_new, Condition::body);
-                self.put(item, unchanged, doing).await
-            }
-            Some(_) | None => Ok(Write::Superseded),
-        }
+        self.replace_body(tenant, &Key::card(tenant, id), (card, replaces), "write a card").await
+    }
+
+    async fn page(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Page>, StoreError> {
+        self.get_body(&Key::page(tenant, id), "read a page").await
+    }
+
+    async fn put_page(
+        &self,
+        tenant: &TenantId,
+        id: &ApprovalId,
+        page: Page,
+        replaces: Option<Page>,
+    ) -> Result<Write, StoreError> {
+        self.replace_body(tenant, &Key::page(tenant, id), (page, replaces), "write a page").await
     }
 }
 
@@ -151,6 +147,35 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
+    /// Writes `body` if the stored one is equal to `replaces`.
+    async fn replace_body<T: Serialize + DeserializeOwned + PartialEq + Send + Sync>(
+        &self,
+        tenant: &TenantId,
+        key: &Key,
+        (body, replaces): (T, Option<T>),
+        doing: &'static str,
+    ) -> Result<Write, StoreError> {
+        let body = self.encode_body(tenant, &body, doing).await?;
+        let item = build_item(key, [(BODY, body), (FORMAT, number(RECORD_FORMAT))]);
+        let Some(replaces) = replaces else {
+            return self.put(item, Condition::is_new(), doing).await;
+        };
+        let unchanged = Condition::body(self.encode_body(tenant, &replaces, doing).await?);
+        if self.put(item.clone(), unchanged, doing).await? == Write::Committed {
+            return Ok(Write::Committed);
+        }
+        // Another version of the program may have encoded the same value differently. The condition then uses the
+        // stored bytes.
+        let current = self.get(key, doing).await?;
+        match current {
+            Some(current) if self.decode_body::<T>(&current, doing).await? == replaces => {
+                let unchanged = current.get(BODY).cloned().map_or_else(Condition::is_new, Condition::body);
+                self.put(item, unchanged, doing).await
+            }
+            Some(_) | None => Ok(Write::Superseded),
+        }
+    }
+
     pub(super) async fn tenant_item(
         &self,
         tenant: &Tenant,

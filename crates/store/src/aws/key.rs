@@ -124,6 +124,11 @@ impl Key {
         Self { pk: format!("{tenant}#approval#{id}"), sk: "card".to_owned() }
     }
 
+    /// The page of the on-call about an approval request.
+    pub(super) fn page(tenant: &TenantId, id: &ApprovalId) -> Self {
+        Self { pk: format!("{tenant}#approval#{id}"), sk: "page".to_owned() }
+    }
+
     /// A receipt that a receipt of another run replaced, stored with the run that wrote it.
     pub(super) fn displaced(run: &RunKey, key: &IdempotencyKey) -> Self {
         Self::of_run(run, format!("displaced#{key}"))
@@ -298,6 +303,7 @@ mod tests {
             Key::policy(&tenant, &Digest::ZERO),
             Key::receipt(&tenant, &receipt),
             Key::card(&tenant, &ApprovalId::derive(&run_key, 0)),
+            Key::page(&tenant, &ApprovalId::derive(&run_key, 0)),
             Key::tenant(&tenant),
             Key::api_key(&tenant, "00ff"),
             Key::concurrency_key(

@@ -76,6 +76,7 @@ mod tests {
             Job::Advance,
             Job::BuildEvidence,
             Job::NotifyApproval { approval: ApprovalId::new("a-1").unwrap(), revision: 2 },
+            Job::PageOnCall { approval: ApprovalId::new("a-1").unwrap(), revision: 3 },
         ] {
             let message = message(job);
             assert_eq!(decode(QueueName::Steps, &encode(&message).unwrap()).unwrap(), message);

@@ -1,6 +1,6 @@
-//! SQL statements for tenant settings, policies, approval requests and cards.
+//! SQL statements for tenant settings, policies, approval requests, cards and pages.
 
-use domain::{Approval, ApprovalId, Card, Digest, Fleet, RunKey, Tenant, TenantId};
+use domain::{Approval, ApprovalId, Card, Digest, Fleet, Page, RunKey, Tenant, TenantId};
 use rusqlite::{Row, params};
 
 use crate::cursor::Cursor;
@@ -87,6 +87,30 @@ impl Db {
         self.run(
             "INSERT OR REPLACE INTO cards (tenant, approval, body) VALUES (?1, ?2, ?3)",
             params![tenant.as_str(), id.as_str(), to_json(card)?],
+        )?;
+        Ok(Write::Committed)
+    }
+
+    pub(super) fn page(&self, tenant: &TenantId, id: &ApprovalId) -> Sql<Option<Page>> {
+        self.get(
+            "SELECT body FROM pages WHERE tenant = ?1 AND approval = ?2",
+            (tenant.as_str(), id.as_str()),
+            body,
+        )
+    }
+
+    pub(super) fn put_page(
+        &self,
+        (tenant, id): (&TenantId, &ApprovalId),
+        page: &Page,
+        replaces: Option<&Page>,
+    ) -> Sql<Write> {
+        if self.page(tenant, id)?.as_ref() != replaces {
+            return Ok(Write::Superseded);
+        }
+        self.run(
+            "INSERT OR REPLACE INTO pages (tenant, approval, body) VALUES (?1, ?2, ?3)",
+            params![tenant.as_str(), id.as_str(), to_json(page)?],
         )?;
         Ok(Write::Committed)
     }

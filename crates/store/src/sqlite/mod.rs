@@ -27,7 +27,7 @@ use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
     ApiKey, AppliedWorkflow, Approval, ApprovalId, BlobRef, Card, ConcurrencyKey, Decision, Digest, Evidence,
-    Fleet, IdempotencyKey, InboxEntry, InboxStatus, KeyId, Millis, Outgoing, Payload, Plan, QueueName,
+    Fleet, IdempotencyKey, InboxEntry, InboxStatus, KeyId, Millis, Outgoing, Page, Payload, Plan, QueueName,
     Receipt, RunId, RunKey, RunRecord, SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp, WorkerId,
     WorkerRecord, WorkflowName,
 };
@@ -474,6 +474,22 @@ impl Governance for SqliteStore {
         let (tenant, id) = (tenant.clone(), id.clone());
         let write = move |db: &Db| db.put_card((&tenant, &id), &card, replaces.as_ref());
         self.connections.write("write a card", write).await
+    }
+
+    async fn page(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Page>, StoreError> {
+        self.connections.read("read a page", |db| db.page(tenant, id)).await
+    }
+
+    async fn put_page(
+        &self,
+        tenant: &TenantId,
+        id: &ApprovalId,
+        page: Page,
+        replaces: Option<Page>,
+    ) -> Result<Write, StoreError> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        let write = move |db: &Db| db.put_page((&tenant, &id), &page, replaces.as_ref());
+        self.connections.write("write a page", write).await
     }
 }
 

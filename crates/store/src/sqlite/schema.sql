@@ -165,6 +165,14 @@ CREATE TABLE cards (
     PRIMARY KEY (tenant, approval)
 ) WITHOUT ROWID;
 
+-- The page of the on-call about an overdue approval request.
+CREATE TABLE pages (
+    tenant   TEXT NOT NULL,
+    approval TEXT NOT NULL,
+    body     TEXT NOT NULL,
+    PRIMARY KEY (tenant, approval)
+) WITHOUT ROWID;
+
 -- The transparency log: one row per entry, and the Merkle frontier, which is all that an append needs. `log` is the
 -- random name of the log.
 CREATE TABLE log (

@@ -9,14 +9,13 @@ use countersign_store::{
     Inbox as _, KeyAcquisition, Ledger as _, PageQuery, PolicyFiles, Reopen, RunQuery, StoredEntry, Waiter,
     WorkerRegistry as _, Write,
 };
-use domain::approval::PagerStatus;
 use domain::audit::{AdminChange, AuditEntry};
 use domain::command::Renew;
 use domain::payload::Fingerprint;
 use domain::{
     ApiKey, AppliedWorkflow, Approval, BlobRef, Card, ConcurrencyKey, ConcurrencyScope, Decision, Digest,
-    Evidence, Fleet, IdempotencyKey, InboxEntry, InboxStatus, Payload, Role, RunId, RunKey, Source, StepSeq,
-    Tenant, WorkerRecord, WorkerReport, merkle,
+    Evidence, Fleet, IdempotencyKey, InboxEntry, InboxStatus, Page, PageStatus, Payload, Role, RunId, RunKey,
+    Source, StepSeq, Tenant, WorkerRecord, WorkerReport, merkle,
 };
 use serde_json::json;
 
@@ -207,6 +206,10 @@ fn governance() -> Vec<Call<Table>> {
         call!("put_card, replace another encoding", CARD_IN_ANOTHER_ENCODING, |store| {
             store.put_card(&tenant(), &approval().id, card(2), Some(card(1))).await
         }, repeated: SUPERSEDED),
+        call!("page", PAGE, |store| store.page(&tenant(), &approval().id).await),
+        call!("put_page", NOTHING, |store| {
+            store.put_page(&tenant(), &approval().id, page(PageStatus::Paged), None).await
+        }, repeated: SUPERSEDED),
     ]
 }
 
@@ -230,6 +233,17 @@ const CARD: Setup = |table| {
     })
 };
 
+const PAGE: Setup = |table| {
+    Box::pin(async {
+        let written = table.store.put_page(&tenant(), &approval().id, page(PageStatus::Paged), None).await;
+        assert_eq!(written.unwrap(), Write::Committed);
+    })
+};
+
+fn page(status: PageStatus) -> Page {
+    Page { status, connection: None }
+}
+
 /// The approval request of the run.
 pub(crate) fn approval() -> Approval {
     decision(Until::ApprovalRequested).approvals.swap_remove(0)
@@ -244,8 +258,7 @@ fn policy() -> PolicyFiles {
 }
 
 pub(crate) fn card(shown: u32) -> Card {
-    let page = PagerStatus::NotPaged;
-    Card { message: "C1/1".to_owned(), revision: shown, reminders: 0, escalated: false, page }
+    Card { message: "C1/1".to_owned(), connection: None, revision: shown, reminders: 0, escalated: false }
 }
 
 fn archive() -> Vec<Call<Table>> {

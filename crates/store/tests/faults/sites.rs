@@ -95,6 +95,8 @@ pub(crate) const ROWS: &[Row] = rows![
     "put_card, replace": "PutItem" from "mod.rs::put", Write, "write a card";
     "put_card, replace another encoding": "GetItem" from "mod.rs::get", Read, "write a card";
     "put_card, replace another encoding": "PutItem" from "mod.rs::put", Write, "write a card";
+    "page": "GetItem" from "mod.rs::get", Read, "read a page";
+    "put_page": "PutItem" from "mod.rs::put", Write, "write a page";
     // The archive.
     "append_log": "GetItem" from "mod.rs::get", Read, "append to the transparency log";
     "append_log": "PutItem" from "mod.rs::put", Write, "append to the transparency log";

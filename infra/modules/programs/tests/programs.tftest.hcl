@@ -37,7 +37,7 @@ variables {
     worker  = "arn:aws:secretsmanager:us-east-1:123456789012:secret:worker"
   }
   sources = "[]"
-  systems = "slack: {}"
+  systems = "connections: []"
 }
 
 run "program_reads_only_its_own_secret" {

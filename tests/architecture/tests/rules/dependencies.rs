@@ -17,7 +17,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
     ("signing", &["domain"]),
     ("http-client", &[]),
     ("http-server", &[]),
-    ("slack", &["domain", "signing", "http-client"]),
+    ("slack", &["domain", "connectors", "signing", "http-client"]),
     // The fakes of external systems share no code with the product.
     ("fakes", &[]),
     (

@@ -130,7 +130,7 @@ async fn is_done(store: &Store, run: &RunKey, job: &Job) -> bool {
         Job::Advance => store.load(run).await.unwrap().is_some_and(|record| record.status.is_terminal()),
         Job::BuildEvidence => store.evidence(run).await.unwrap().is_some(),
         // The workflow of the storm has no approvals.
-        Job::NotifyApproval { .. } => false,
+        Job::NotifyApproval { .. } | Job::PageOnCall { .. } => false,
     }
 }
 

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
-use domain::approval::PagerStatus;
 use domain::{
     Action, Approval, Card, EffectClass, Failure, IdempotencyKey, Millis, Reversibility, RunKey, ToolName,
 };
-use engine::{ApprovalNotifier, NotifyFailure};
+use engine::{ApprovalNotifier, NotifyContext, NotifyFailure};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
@@ -94,12 +93,17 @@ pub(crate) struct Approvers(pub(crate) mpsc::UnboundedSender<Approval>);
 
 #[async_trait]
 impl ApprovalNotifier for Approvers {
-    async fn notify(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotifyFailure> {
+    async fn notify(
+        &self,
+        approval: &Approval,
+        _card: Option<&Card>,
+        _context: &NotifyContext<'_>,
+    ) -> Result<Option<Card>, NotifyFailure> {
         sleep(TRANSIT).await;
         // At the end of the simulation there are no approvers.
         let _ = self.0.send(approval.clone());
         let Approval { revision, reminders, .. } = *approval;
         let escalated = approval.escalated_at.is_some();
-        Ok(Card { message: "card".to_owned(), revision, reminders, escalated, page: PagerStatus::default() })
+        Ok(Some(Card { message: "card".to_owned(), connection: None, revision, reminders, escalated }))
     }
 }

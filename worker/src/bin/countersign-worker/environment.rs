@@ -86,7 +86,7 @@ impl Environment {
         let key = look_up(EVIDENCE_KEY).ok_or_else(missing)?;
         let key = SigningKey::from_text(&key)?;
         Ok(ExternalSystems {
-            notifier: systems.notifier(&look_up)?,
+            notifier: systems.notifier()?,
             evidence_signer: EvidenceSigner {
                 key: Arc::new(key),
                 origin: format!("countersign/{}", self.store.table),

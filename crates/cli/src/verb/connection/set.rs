@@ -27,6 +27,9 @@ Examples:
   countersign connection set orders --kind http --base-url https://orders.acme.example --ca acme-ca.pem \
       --credential '{ \"type\": \"oauth2\", \"token_url\": \"https://id.acme.example/token\",
                       \"client_id\": \"countersign\", \"client_secret\": \"vault://kv/acme/orders#secret\" }'
+  countersign connection set slack --kind slack --base-url https://slack.com/api \\
+      --bearer vault://kv/acme/slack#token \\
+      --options '{ \"channel\": \"C0APPROVALS\", \"signing_secret\": \"vault://kv/acme/slack#signing\" }'
 
 A credential is named by a reference; never write the secret itself. The operator of the
 installation decides which references a tenant may name. The environment of every action is that
@@ -35,6 +38,9 @@ name as a whole.";
 
 /// The other forms of a credential.
 const FORMS: &str = r#"{ "type": "oauth2", "token_url": URL, "client_id": ID, "client_secret": REF, "scopes": [] }, { "type": "aws_sigv4", "keys": REF, "region": REGION, "service": SERVICE }, { "type": "client_certificate", "certificate": PEM, "private_key": REF }"#;
+
+/// The options of a Slack connection.
+const OPTIONS: &str = r#"{ "channel": ID, "routes": [{ "tier": TIER, "group": GROUP, "workflow": WORKFLOW, "environment": ENVIRONMENT, "channel": ID }], "team": ID, "signing_secret": REF, "previous_signing_secret": { "secret": REF, "until": "2027-02-01T00:00:00Z" } }"#;
 
 /// Larger than the limit of a connection, which the server checks.
 const PEM_FILE_BYTES_MAX: usize = 64 * 1024;
@@ -75,6 +81,10 @@ pub(crate) struct Args {
     /// For kind `model`: the protocol, `bedrock` or `completions`
     #[arg(long, value_name = "API", value_parser = ["bedrock", "completions"])]
     model_api: Option<String>,
+    /// Further options of the kind: JSON, @FILE, or - for standard input. For `slack`: `channel`, `routes`, `team`,
+    /// `signing_secret`, `previous_signing_secret`
+    #[arg(long, value_name = "JSON")]
+    options: Option<JsonSource>,
     /// The configuration of the workers, which says what the tenant may name. Not available with a server
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -93,11 +103,6 @@ fn environments() -> impl TypedValueParser<Value = Environment> {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
-    let model_api = args.model_api.as_deref().map(|api| match api {
-        "bedrock" => ModelApi::Bedrock,
-        _ => ModelApi::Completions,
-    });
-    let ca = args.ca.as_deref().map(|path| read_pem(path)).transpose()?;
     let request = SetConnection {
         name: args.name.clone(),
         kind: args.kind,
@@ -105,12 +110,28 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, Cl
         environment: args.environment,
         credential: credential(args)?,
         workspace: args.workspace.clone(),
-        options: ConnectionOptions { model_api, ca, ..ConnectionOptions::default() },
+        options: options(args)?,
         version: args.if_version,
     };
     let set = context.connect_or_create_with(args.config.as_deref())?.client.set_connection(&request).await?;
     context.print(&text(&set), &json!({ "connection": set }))?;
     Ok(ExitStatus::Success)
+}
+
+fn options(args: &Args) -> Result<ConnectionOptions, CliError> {
+    let mut options = ConnectionOptions::default();
+    if let Some(json) = &args.options {
+        // The error itself could repeat a secret in the wrong place.
+        let invalid = |_| CliError::Usage(format!("--options: expected {OPTIONS}"));
+        options = serde_json::from_value(json.read("--options")?).map_err(invalid)?;
+    }
+    if let Some(api) = args.model_api.as_deref() {
+        options.model_api = Some(if api == "bedrock" { ModelApi::Bedrock } else { ModelApi::Completions });
+    }
+    if let Some(path) = args.ca.as_deref() {
+        options.ca = Some(read_pem(path)?);
+    }
+    Ok(options)
 }
 
 fn credential(args: &Args) -> Result<Option<CredentialSpec>, CliError> {

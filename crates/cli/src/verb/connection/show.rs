@@ -49,6 +49,18 @@ pub(super) fn text(connection: &Connection) -> String {
     if let Some(api) = &connection.options.model_api {
         let _ = writeln!(text, "  model API       {api}");
     }
+    if let Some(channel) = &connection.options.channel {
+        let _ = writeln!(text, "  channel         {channel}");
+    }
+    for route in &connection.options.routes {
+        let _ = writeln!(text, "  route           {route}");
+    }
+    if let Some(team) = &connection.options.team {
+        let _ = writeln!(text, "  team            {team}");
+    }
+    for secret in connection.options.signing_secrets() {
+        let _ = writeln!(text, "  signing secret  {secret}");
+    }
     let _ = writeln!(text, "  managed by      {}, version {}", connection.managed_by, connection.version);
     text
 }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ::config::SystemsConfig;
+use ::config::{ProcessContext, SystemsConfig};
 use api::auth::session::CookieSecurity;
 use api::stream::StreamSettings;
 use api_types::PREFIX;
@@ -20,7 +20,7 @@ use evidence::TrustedKeys;
 use http_server::{ConnectionLimits, serve};
 use ingress::configured;
 use serde_json::{Value, json};
-use store::{Store, SystemClock};
+use store::{Clock as _, Store, SystemClock};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -177,20 +177,19 @@ impl<S: Store> Serving<S> {
             seeds,
             trusted_keys,
             webhook_auth: configured::webhook_auth(&server.sources, &variable).map_err(wrong)?,
-            slack: configured::slack_installations(&config, &variable)?,
+            slack: configured::slack_installations(
+                &config,
+                variable,
+                ProcessContext::without_aws(|| SystemClock.now()),
+            )?,
             secrets: secrets::names(&config),
-            engine: Arc::new(engine(store, &config, allowed, variable)?),
+            engine: Arc::new(engine(store, &config, allowed)?),
         })
     }
 }
 
-/// An engine that executes no steps and builds no evidence; workers do both.
-fn engine<S: Store>(
-    store: S,
-    config: &SystemsConfig,
-    allowed: HostAllowList,
-    variable: Variable,
-) -> Result<Engine<S>, CliError> {
+/// An engine that executes no steps, tells no approvers and builds no evidence; workers do.
+fn engine<S: Store>(store: S, config: &SystemsConfig, allowed: HostAllowList) -> Result<Engine<S>, CliError> {
     Ok(Engine::new(EngineParts {
         store: Arc::new(store),
         tools: connectors::standard_tools(allowed),
@@ -198,7 +197,7 @@ fn engine<S: Store>(
         clock: Arc::new(SystemClock),
         me: WorkerId::new(&format!("server-{}", random::hex::<8>()?))?,
         timing: Timing::default(),
-        notifier: config.notifier(&variable)?,
+        notifier: None,
         evidence_signer: None,
     }))
 }

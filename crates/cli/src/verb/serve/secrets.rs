@@ -18,8 +18,14 @@ pub(super) fn names(config: &SystemsConfig) -> Vec<(TenantId, SecretName)> {
         let secret = name(source.source.as_str(), &source.scheme.to_string(), &source.secret);
         (source.tenant.clone(), secret)
     });
-    let slack =
-        config.slack_secret_names().map(|(tenant, found)| (tenant.clone(), name("slack", "slack", found)));
+    let slack = config.slack_secret_names().map(|(tenant, current, previous)| {
+        let previous = previous.map(|previous| PreviousSecret {
+            id: previous.secret.to_string(),
+            until: rfc3339_millis(previous.until),
+        });
+        let (source, scheme) = ("slack".to_owned(), "slack".to_owned());
+        (tenant.clone(), SecretName { source, scheme, id: current.to_string(), previous })
+    });
     sources.chain(slack).collect()
 }
 
@@ -28,7 +34,9 @@ mod tests {
     use super::*;
 
     const CONFIG: &str = "
-slack: { token_env: T, channel: C0, installations: [ { tenant: acme, secret_env: CLICKS } ] }
+connections:
+  - { tenant: acme, name: slack, kind: slack, base_url: 'https://slack.com/api',
+      credential: { type: bearer, token: 'env://T' }, options: { channel: C0A, signing_secret: 'env://CLICKS' } }
 server:
   sources:
     - { tenant: acme, source: servicenow, scheme: hmac, secret_env: NEW, previous: { secret_env: OLD, until: 2030-01-01T00:00:00Z } }
@@ -49,7 +57,7 @@ server:
             [
                 ("acme", "servicenow", "hmac", "NEW"),
                 ("umbrella", "github", "github", "HUB"),
-                ("acme", "slack", "slack", "CLICKS")
+                ("acme", "slack", "slack", "env://CLICKS")
             ]
         );
         let previous = names[0].1.previous.as_ref().unwrap();

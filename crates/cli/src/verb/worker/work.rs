@@ -97,7 +97,7 @@ impl ExternalSystems {
         Ok(Self {
             connections: config
                 .connection_parts(variable, ProcessContext::without_aws(|| SystemClock.now()))?,
-            notifier: config.notifier(&variable)?,
+            notifier: config.notifier()?,
             evidence_signer: keys::evidence_signer(&context.store)?,
         })
     }
