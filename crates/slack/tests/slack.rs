@@ -265,7 +265,7 @@ async fn overdue_approval_is_paged_and_resolved() {
 
 #[tokio::test]
 async fn approval_in_time_is_not_paged() {
-    let ((pager, stub), env) = (pager(0), TestEnv::asking(ApproverCount::One));
+    let ((pager, stub), env) = (pager(0), PendingRun::asking(ApproverCount::One));
     assert_eq!(pager.sync_page(&env.approval(), None).await, Ok(None));
     assert_eq!(events(&stub), Vec::<Value>::new());
 }

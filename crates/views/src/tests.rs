@@ -135,15 +135,11 @@ async fn wait_without_possible_approvers_says_so() {
 
 #[tokio::test]
 async fn ambiguous_slack_connection_is_named() {
-    let env = TestEnv::at_the_approval().await;
+    let env = RunEnv::at_the_approval().await;
     let connection =
         json!({ "kind": "slack", "base_url": "https://slack.com/api", "options": { "channel": "C0A" } });
-    let mut tenant = Tenant::new(env.run.tenant.clone());
-    for name in ["one", "two"] {
-        let connection = serde_json::from_value(connection.clone()).unwrap();
-        tenant.connections.insert(name.parse().unwrap(), connection);
-    }
-    env.engine.store().put_tenant(tenant).await.unwrap();
+    let named = |name: &str| (name.parse().unwrap(), serde_json::from_value(connection.clone()).unwrap());
+    env.update_tenant(&env.run.tenant, |tenant| tenant.connections.extend(["one", "two"].map(named))).await;
     let (why, commands) = env.waits().await;
     assert!(why.contains("It is not posted to Slack: ") && why.contains("`one`, `two`"), "{why}");
     assert_eq!(commands[0], "countersign connection list");

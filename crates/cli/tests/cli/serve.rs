@@ -253,7 +253,8 @@ fn signed_webhook_starts_a_run() {
 
 #[test]
 fn unsigned_slack_requests_get_one_response() {
-    let server = Server::start(&CliEnv::new(), "");
+    let env = CliEnv::new();
+    let server = Server::start(&env, "");
     let replies: Vec<String> = ["interactions/acme", "commands/acme", "interactions/umbrella", "commands/.."]
         .into_iter()
         .map(|path| server.send_request(&format!("POST /slack/{path} HTTP/1.1"), "payload={}"))

@@ -79,7 +79,7 @@ proptest! {
 
     #[test]
     fn on_call_is_paged_only_about_overdue_approvals(scenario in any_scenario()) {
-        TestEnv::run(&scenario, |_, commit| {
+        LedgerEnv::run(&scenario, |_, commit| {
             for approval in &commit.decision.approvals {
                 let job = Job::PageOnCall { approval: approval.id.clone(), revision: approval.revision };
                 let pages = commit.decision.outgoing.iter().filter(|message| message.job == job).count();

@@ -3,6 +3,7 @@
 use domain::connection::ConnectionOptions;
 use domain::participant::Participants;
 use domain::plan::{Environment, OnReject};
+use domain::verdict::RequiredAssurance;
 use domain::{
     Approval, ApprovalId, ApprovalRequirement, ApprovalStatus, ApproverCount, CardRoute, GroupName, RunKey,
     StepSeq, Subject, Tier, Timestamp, WorkflowName,
@@ -43,7 +44,7 @@ prop_compose! {
         environment in proptest::sample::select(ENVIRONMENTS.to_vec()),
     ) -> Approval {
         let groups = groups.into_iter().map(group).collect();
-        let requirement = ApprovalRequirement { tier, people: ApproverCount::One, groups };
+        let requirement = ApprovalRequirement { tier, people: ApproverCount::One, groups, assurance: RequiredAssurance::default() };
         approval(workflow(of), environment, requirement)
     }
 }

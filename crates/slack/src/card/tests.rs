@@ -274,7 +274,7 @@ fn assert_fits(message: &Value) {
         assert!(fields.len() <= FIELDS_MAX);
         assert!(fields.iter().all(|field| units(field["text"].as_str().unwrap()) <= FIELD_UNITS_MAX));
         for element in block["elements"].as_array().into_iter().flatten().filter(|e| e["type"] == "button") {
-            assert!(units(element["value"].as_str().unwrap()) <= VALUE_UNITS_MAX);
+            assert!(units(element["value"].as_str().unwrap_or_default()) <= VALUE_UNITS_MAX);
             assert!(units(element["text"]["text"].as_str().unwrap()) <= BUTTON_UNITS_MAX);
         }
     }
