@@ -20,7 +20,7 @@ use views::time::rfc3339_millis;
     "hash": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
     "entry": {
         "tenant": "acme",
-        "at": 1772442904120_i64,
+        "at": 1_772_442_904_120_i64,
         "by": { "cause": "user", "id": "ada", "context": { "credential": "key:0123456789abcdef" } },
         "change": { "kind": "dispatch_started" }
     }

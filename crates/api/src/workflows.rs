@@ -51,8 +51,8 @@ pub(crate) fn invalid(error: &workflow::WorkflowError) -> ApiError {
     let invalid = ApiError::new(StatusCode::BAD_REQUEST, "WORKFLOW_INVALID", error.to_string())
         .remedy("correct the file at this location and send it again");
     // Clients show the line at the location.
-    match error.is_about_a_secret() {
-        true => invalid,
-        false => invalid.with_location(SourceLocation { file: None, line, column }),
+    if error.is_about_a_secret() {
+        return invalid;
     }
+    invalid.with_location(SourceLocation { file: None, line, column })
 }

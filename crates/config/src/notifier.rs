@@ -153,7 +153,7 @@ async fn sync_page(
 /// The connection for a delivery.
 enum Chosen {
     /// The connection of what was posted before, or the one for new cards and pages.
-    Use(ResolvedConnection),
+    Use(Box<ResolvedConnection>),
     /// The connection of what was posted before does not exist any more.
     Removed,
     None,
@@ -167,11 +167,11 @@ fn choose(
     let NotifyContext { tenant, workspace, connections, .. } = context;
     if let Some(name) = before {
         let found = connections.of_kind(tenant, name, kind);
-        return Ok(found.map_or(Chosen::Removed, Chosen::Use));
+        return Ok(found.map_or(Chosen::Removed, |found| Chosen::Use(Box::new(found))));
     }
     let found = connections.for_approvals(tenant, workspace, kind);
     let found = found.map_err(|failure| Undelivered::permanent(text(&failure)))?;
-    Ok(found.map_or(Chosen::None, Chosen::Use))
+    Ok(found.map_or(Chosen::None, |found| Chosen::Use(Box::new(found))))
 }
 
 async fn open(

@@ -157,9 +157,10 @@ fn parse_token_url(text: &str) -> Result<Url, NotAuthenticated> {
     let url = Url::parse(text).ok().filter(|url| url.username().is_empty() && url.password().is_none());
     let url =
         url.ok_or_else(|| NotAuthenticated::terminal("`token_url` is not a URL without credentials"))?;
-    match http_client::is_safe(&url) {
-        true => Ok(url),
-        false => Err(NotAuthenticated::terminal("`token_url` must begin with `https://`")),
+    if http_client::is_safe(&url) {
+        Ok(url)
+    } else {
+        Err(NotAuthenticated::terminal("`token_url` must begin with `https://`"))
     }
 }
 

@@ -75,7 +75,7 @@ pub struct Redactor {
 
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Redactor").field("patterns", &self.patterns.len()).finish()
+        f.debug_struct("Redactor").field("patterns", &self.patterns.len()).finish_non_exhaustive()
     }
 }
 

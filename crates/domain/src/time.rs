@@ -95,6 +95,7 @@ pub(crate) mod rfc3339 {
 
     use super::{Timestamp, days_of};
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(crate) fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(time)
     }

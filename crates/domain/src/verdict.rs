@@ -104,6 +104,7 @@ impl RequiredAssurance {
         }
     }
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_any(&self) -> bool {
         *self == Self::Any
     }

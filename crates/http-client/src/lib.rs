@@ -177,7 +177,8 @@ mod tests {
         let serve = async move {
             let (stream, _) = listener.accept().await.ok()?;
             let mut stream = TlsAcceptor::from(Arc::new(server)).accept(stream).await.ok()?;
-            stream.read(&mut [0; 4096]).await.ok()?;
+            let length = stream.read(&mut [0; 4096]).await.ok()?;
+            assert!(length > 0, "a request");
             stream
                 .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
                 .await

@@ -33,7 +33,7 @@ struct Workspace {
     pager: FakePagerDuty,
 }
 
-struct TestEnv {
+struct SlackTenants {
     workspaces: [Workspace; 2],
     engine: Arc<Engine<SqliteStore>>,
     installations: SlackInstallations,
@@ -124,7 +124,7 @@ fn directory(tenant: &TenantId) -> Tenant {
     directory
 }
 
-impl TestEnv {
+impl SlackTenants {
     async fn new() -> Self {
         let [first, second] = TENANTS;
         let workspaces = [Workspace::start(first).await, Workspace::start(second).await];
@@ -207,7 +207,7 @@ impl TestEnv {
     }
 }
 
-impl Drop for TestEnv {
+impl Drop for SlackTenants {
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
@@ -215,7 +215,7 @@ impl Drop for TestEnv {
 
 #[tokio::test]
 async fn each_tenant_has_its_own_workspace_and_pager() {
-    let env = TestEnv::new().await;
+    let env = SlackTenants::new().await;
     let runs = [env.start(0, "w").await, env.start(1, "risky").await];
     let cards = [env.card(0).await, env.card(1).await];
     assert_eq!(cards[0].channel, channel("acme", "ALL"));
@@ -241,7 +241,7 @@ async fn each_tenant_has_its_own_workspace_and_pager() {
 
 #[tokio::test]
 async fn click_of_other_tenants_app() {
-    let env = TestEnv::new().await;
+    let env = SlackTenants::new().await;
     let run = env.start(0, "w").await;
     let click = env.click(0, &env.card(0).await);
     // The approver of umbrella clicks on a copy of acme's card.
@@ -263,7 +263,7 @@ async fn click_of_other_tenants_app() {
 
 #[tokio::test]
 async fn click_from_another_workspace_is_refused() {
-    let env = TestEnv::new().await;
+    let env = SlackTenants::new().await;
     let run = env.start(0, "w").await;
     let mut payload = env.click(0, &env.card(0).await).payload();
     payload["team"]["id"] = "T0OTHER".into();
@@ -275,7 +275,7 @@ async fn click_from_another_workspace_is_refused() {
 
 #[tokio::test]
 async fn clicks_share_the_fetched_secrets() {
-    let env = TestEnv::new().await;
+    let env = SlackTenants::new().await;
     let run = env.start(0, "w").await;
     let card = env.card(0).await;
     let posted = env.fetched();
@@ -290,7 +290,7 @@ async fn clicks_share_the_fetched_secrets() {
 
 #[tokio::test]
 async fn unavailable_signing_secret_is_no_wrong_signature() {
-    let env = TestEnv::new().await;
+    let env = SlackTenants::new().await;
     env.start(0, "w").await;
     let card = env.card(0).await;
     env.secrets.is_down.store(true, Ordering::SeqCst);
@@ -317,7 +317,7 @@ async fn app_of_a_connection_that_an_admin_set() {
         directory
     };
     let config = "tenants: { acme: { secrets: ['vault://kv/acme/'], private_hosts: [localhost] } }";
-    let env = TestEnv::with(workspaces, config, with_connection).await;
+    let env = SlackTenants::with(workspaces, config, with_connection).await;
     let run = env.start(0, "w").await;
     // The operator has given nothing to umbrella, so its copy of the connection reaches neither the secret nor the host.
     let other = env.start(1, "w").await;

@@ -237,7 +237,7 @@ impl RunSnapshot {
             next_actions.insert(0, NextAction { description: add.into(), command });
         }
         if let Some(unposted) = &self.unposted {
-            reason += &format!(" It is not posted to Slack: {unposted}.");
+            reason = format!("{reason} It is not posted to Slack: {unposted}.");
             let correct = "an admin corrects the connections; then the request is posted";
             let command = Some(self.hints.line("connection list"));
             next_actions.insert(0, NextAction { description: correct.into(), command });

@@ -341,9 +341,10 @@ impl ConnectionParts {
         let Err(failure) = self.resolve(tenant, &WorkspaceId::default(), call) else { return Ok(()) };
         let all = self.all(tenant);
         let mut scoped = all.values().filter_map(|resolved| resolved.connection.workspace.as_ref());
-        match scoped.any(|workspace| self.resolve(tenant, workspace, call).is_ok()) {
-            true => Ok(()),
-            false => Err(failure),
+        if scoped.any(|workspace| self.resolve(tenant, workspace, call).is_ok()) {
+            Ok(())
+        } else {
+            Err(failure)
         }
     }
 

@@ -310,10 +310,11 @@ impl<S: Store> ExecutionService<'_, S> {
         mut lease_end: watch::Receiver<Instant>,
     ) -> ToolOutcome {
         let Proposal { tool, connection, .. } = &held.proposal;
-        let settings = match call.action.class.calls_out() {
-            true => self.core.recent_settings(&call.run.tenant).await,
+        let settings = if call.action.class.calls_out() {
+            self.core.recent_settings(&call.run.tenant).await
+        } else {
             // Nothing from outside is returned.
-            false => Ok(Tenant::new(call.run.tenant.clone())),
+            Ok(Tenant::new(call.run.tenant.clone()))
         };
         let settings = match settings {
             Ok(settings) => settings,

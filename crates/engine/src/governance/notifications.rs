@@ -129,12 +129,11 @@ impl<S: Store> GovernanceService<'_, S> {
         // Only the record of the run has its workspace. It is read only if that makes a difference.
         let scoped = self.core.connections.all(&tenant).into_values();
         let mut scoped = scoped.filter(|resolved| resolved.connection.workspace.is_some());
-        let workspace = match scoped.next() {
-            None => WorkspaceId::default(),
-            Some(_) => {
-                let record = self.core.retry_busy(|store| store.load(run)).await?;
-                record.ok_or_else(|| EngineError::NoRun { run: run.clone() })?.workspace
-            }
+        let workspace = if scoped.next().is_some() {
+            let record = self.core.retry_busy(|store| store.load(run)).await?;
+            record.ok_or_else(|| EngineError::NoRun { run: run.clone() })?.workspace
+        } else {
+            WorkspaceId::default()
         };
         Ok(Place { tenant, workspace })
     }

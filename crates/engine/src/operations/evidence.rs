@@ -134,9 +134,16 @@ impl<S: Store> OperationsService<'_, S> {
         if !record.status.is_terminal() {
             return Ok(None);
         }
-        let Some(bytes) = self.signed_bundle(&record.key).await? else {
-            let recorded = self.core.retry_busy(|store| store.evidence(&record.key)).await?;
-            return Ok(recorded.map(|_| BundleComparison::Altered { what: "the recorded evidence" }));
+        let mut bundle = self.signed_bundle(&record.key).await?;
+        if bundle.is_none() {
+            if self.core.retry_busy(|store| store.evidence(&record.key)).await?.is_none() {
+                return Ok(None);
+            }
+            // A worker may have stored the bundle and its record after the first read.
+            bundle = self.signed_bundle(&record.key).await?;
+        }
+        let Some(bytes) = bundle else {
+            return Ok(Some(BundleComparison::Altered { what: "the recorded evidence" }));
         };
         let receipts = evidence::final_receipts(&bytes).into_iter();
         let receipts = receipts.map(|(key, owner)| self.receipt_by(&record.key, key, owner));

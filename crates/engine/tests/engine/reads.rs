@@ -293,3 +293,26 @@ async fn request_carries_the_trace_of_its_run() {
     assert!(sent.same_trace_as(&trace), "{sent:?}");
     assert_ne!(sent.span_id(), trace.span_id());
 }
+
+/// A worker stores and records the evidence while another process compares the run with it.
+#[tokio::test]
+async fn evidence_recorded_during_a_comparison_is_not_altered() {
+    let built = testkit::engine().standard_tools().signed().env();
+    let run = built.start(testkit::TRANSFORM, "k").await;
+    assert_eq!(built.advance(&run).await, RunStatus::Succeeded);
+    let store = SqliteStore::clone(built.store());
+    let builder = Arc::new(testkit::engine().standard_tools().signed().on(store.clone()));
+    let ended = run.clone();
+    let faults = Faults::at("archive.evidence", move || {
+        let (builder, ended) = (Arc::clone(&builder), ended.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let build = move || runtime.block_on(builder.operations().build_evidence(&ended)).unwrap();
+        std::thread::spawn(build).join().unwrap();
+        Fault::None
+    });
+    let reader = Arc::new(testkit::engine().standard_tools().on(Intercepted::new(store, faults)));
+    let handle = reader.tenant_handle(&acme(), &testkit::ada());
+    let view = reader.operations().inspect(&run).await.unwrap();
+    let compared = handle.compare_with_bundle(&view, Some(&testkit::signing_key().public().into())).await;
+    assert_eq!(compared, Some(evidence::BundleComparison::Matches));
+}

@@ -95,7 +95,7 @@ impl ServiceNow {
 
     /// The only valid password from now on.
     pub fn set_password(&self, password: &str) {
-        self.instance.lock().password = password.to_owned();
+        password.clone_into(&mut self.instance.lock().password);
     }
 
     /// The number of requests with wrong credentials.

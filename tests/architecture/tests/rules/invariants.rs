@@ -89,5 +89,11 @@ pub(crate) fn missing_tests(text: &str, context: &str) -> Vec<String> {
 fn test_links(text: &str) -> Vec<(&str, &str)> {
     let quoted = text.split('`').skip(1).step_by(2);
     let named = quoted.filter_map(|name| name.split_once("::"));
-    named.filter(|(path, _)| path.ends_with(".rs") || path.ends_with(".tftest.hcl")).collect()
+    let is_test = |path: &str| path.rsplit('/').next().is_some_and(is_test_file);
+    named.filter(|(path, _)| is_test(path)).collect()
+}
+
+/// `threats.rs`, `worker.tftest.hcl`.
+fn is_test_file(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(_, extension)| matches!(extension, "rs" | "tftest.hcl"))
 }

@@ -64,7 +64,7 @@ fn configuration(vault: &Vault, instances: [(&str, &ServiceNow); 2]) -> String {
 async fn start(env: &DeployedEnv, tenant: &str) -> RunKey {
     let engine = testkit::engine().standard_tools().me("e2e").on(env.store().await);
     let tenant: TenantId = tenant.parse().unwrap();
-    let request = StartRun { tenant, ..testkit::request(&engine, CHANGE, "the same key") };
+    let request = StartRun { tenant, ..testkit::request(&engine, CHANGE, "the-same-key") };
     Box::pin(engine.admission().start(request)).await.unwrap().run
 }
 
