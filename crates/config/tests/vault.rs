@@ -1,4 +1,5 @@
 //! Runs whose connections name secrets in Vault: two tenants with a namespace each, and a worker that crashes.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +66,7 @@ async fn vault(tenants: &[Owned]) -> Vault {
         vault.add_namespace(&namespace);
         vault.put(&namespace, &format!("kv/{tenant}/servicenow"), json!({ "password": password }));
         let role =
-            TokenRole::reading(&["kv/data/*"]).living(Duration::from_secs(600), Duration::from_secs(3_600));
+            TokenRole::reading(&["kv/data/*"]).living(Duration::from_mins(10), Duration::from_hours(1));
         vault.add_approle(&namespace, &format!("role-{tenant}"), &format!("secret-{tenant}"), role);
     }
     vault
@@ -142,18 +143,21 @@ steps:
 #[tokio::test]
 async fn vault_lease_not_revoked_on_crash() {
     let vault = Vault::start().await.unwrap();
-    vault.add_dynamic_role("", "database/creds/reader", Duration::from_secs(60));
+    vault.add_dynamic_role("", "database/creds/reader", Duration::from_mins(1));
     let role = TokenRole::reading(&["database/creds/*"]);
     vault.add_approle(
         "",
         "role-acme",
         "secret-acme",
-        role.living(Duration::from_secs(600), Duration::from_secs(600)),
+        role.living(Duration::from_mins(10), Duration::from_mins(10)),
     );
     let is_first = AtomicBool::new(true);
-    let stub = HttpStub::start(move |_| match is_first.swap(false, Ordering::SeqCst) {
-        true => StubReply::head(200).then(testkit::StubEnding::Stall),
-        false => StubReply::json(200, "{}"),
+    let stub = HttpStub::start(move |_| {
+        if is_first.swap(false, Ordering::SeqCst) {
+            StubReply::head(200).then(testkit::StubEnding::Stall)
+        } else {
+            StubReply::json(200, "{}")
+        }
     });
     let text = format!(
         "connections:\n  - {{ name: reports, kind: http, base_url: '{}', environment: dev, credential: {{ type: bearer, \

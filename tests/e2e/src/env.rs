@@ -300,6 +300,8 @@ impl DeployedEnv {
             "SERVICENOW_PASSWORD": servicenow::PASSWORD,
             "GITHUB_TOKEN": fakes::github::TOKEN,
             "SLACK_TOKEN": "xoxb-fake",
+            "SECRET_ID_acme": "secret-acme",
+            "SECRET_ID_globex": "secret-globex",
             "SLACK_SIGNING": SLACK_SECRET,
             "EVIDENCE_KEY": self.key.to_text().expose_secret(),
         })

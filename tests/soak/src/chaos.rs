@@ -245,7 +245,7 @@ impl Directory {
             caps: Caps {
                 max_writes_per_run: WRITES_MAX,
                 max_cost_per_run_microusd: None,
-                workspaces: Default::default(),
+                workspaces: BTreeMap::default(),
             },
             people,
             groups,

@@ -264,7 +264,7 @@ async fn approval_in_slack_ends_with_the_role() {
     assert_eq!(advance_later(&env, &run).await, RunStatus::WaitingApproval);
     vote_in_slack(&env, &run, "grace").await;
     env.update_tenant(&acme(), |tenant| {
-        drop(tenant.people.insert("grace".parse().unwrap(), person(&[Role::Operator])))
+        tenant.people.insert("grace".parse().unwrap(), person(&[Role::Operator]));
     })
     .await;
 

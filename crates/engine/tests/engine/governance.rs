@@ -712,6 +712,9 @@ async fn minted_key_cannot_approve_under_an_assurance() {
     voted("ben", idp("ben")).await.unwrap();
     env.advance().await;
     assert_eq!(env.writes(), 1);
-    let votes = &env.approvals().await[0].votes;
-    assert!(votes.iter().all(|vote| vote.assurance() == Assurance::IdentityProvider), "{votes:?}");
+    let approval = &env.approvals().await[0];
+    assert!(
+        approval.votes.iter().all(|vote| vote.assurance() == Assurance::IdentityProvider),
+        "{approval:?}"
+    );
 }

@@ -301,13 +301,13 @@ async fn evidence_recorded_during_a_comparison_is_not_altered() {
     let run = built.start(testkit::TRANSFORM, "k").await;
     assert_eq!(built.advance(&run).await, RunStatus::Succeeded);
     let store = SqliteStore::clone(built.store());
-    let builder = Arc::new(testkit::engine().standard_tools().signed().on(store.clone()));
+    let other = Arc::new(testkit::engine().standard_tools().signed().on(store.clone()));
     let ended = run.clone();
     let faults = Faults::at("archive.evidence", move || {
-        let (builder, ended) = (Arc::clone(&builder), ended.clone());
+        let (other, ended) = (Arc::clone(&other), ended.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let build = move || runtime.block_on(builder.operations().build_evidence(&ended)).unwrap();
-        std::thread::spawn(build).join().unwrap();
+        let record = move || runtime.block_on(other.operations().build_evidence(&ended)).unwrap();
+        std::thread::spawn(record).join().unwrap();
         Fault::None
     });
     let reader = Arc::new(testkit::engine().standard_tools().on(Intercepted::new(store, faults)));

@@ -16,7 +16,7 @@ use crate::process::ExitStatus;
 pub(crate) enum Verb {
     List(list::Args),
     Show(show::Args),
-    Set(set::Args),
+    Set(Box<set::Args>),
     Test(test::Args),
     Remove(remove::Args),
 }

@@ -17,7 +17,7 @@ use crate::random;
 use super::show::not_found;
 
 /// Longer than a test takes on a worker that is not busy.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_mins(1);
 
 const POLL_EVERY: Duration = Duration::from_millis(200);
 
@@ -118,8 +118,9 @@ impl Report {
 
     fn text(&self, connection: &Connection) -> String {
         let Connection { name, kind, base_url, environment, .. } = connection;
-        let lines = self.lines.iter().map(|line| format!("\n  {line}")).collect::<String>();
-        format!("connection {name}: {kind} {base_url} {environment}{lines}")
+        let connection = format!("connection {name}: {kind} {base_url} {environment}");
+        let lines = self.lines.iter().map(|line| format!("  {line}"));
+        std::iter::once(connection).chain(lines).collect::<Vec<_>>().join("\n")
     }
 
     fn exit_status(&self) -> ExitStatus {

@@ -90,7 +90,7 @@ pub(super) fn workspace_limits(caps: &Caps) -> String {
 
 /// `$0.50`, or `no limit`.
 pub(super) fn cost_limit(caps: &Caps) -> String {
-    caps.max_cost_per_run_microusd.map_or_else(|| "no limit".to_owned(), |max| domain::money::money(max))
+    caps.max_cost_per_run_microusd.map_or_else(|| "no limit".to_owned(), domain::money::money)
 }
 
 fn redact(before: &Tenant, after: &Tenant) -> Vec<String> {
