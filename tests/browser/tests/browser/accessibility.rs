@@ -31,6 +31,7 @@ fn pages_are_accessible_at_every_width_and_theme() {
         ("workflow", "/workflows/triage-incident".to_owned()),
         ("version", "/workflows/triage-incident/versions/1".to_owned()),
         ("evidence", format!("/evidence/{decided}")),
+        ("connections", "/connections".to_owned()),
         ("audit", "/audit".to_owned()),
         ("health", "/health".to_owned()),
         ("not-found", "/runs/unknown".to_owned()),
