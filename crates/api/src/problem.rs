@@ -207,15 +207,8 @@ impl From<EngineError> for ApiError {
             EngineError::OtherWorkspace { .. } => {
                 Self::bad_request(error.to_string()).remedy("send the request again without `workspace`")
             }
-            EngineError::StepConnection { .. } => {
-                Self::new(StatusCode::BAD_REQUEST, "WORKFLOW_INVALID", error.to_string())
-                    .remedy("list the connections with GET /api/v1/connections, and correct the workflow")
-            }
-            EngineError::ConnectionChanged { .. } => {
-                Self::new(StatusCode::CONFLICT, "CONNECTION_CHANGED", error.to_string()).remedy(
-                    "read GET /api/v1/connections, and send the change again with the current version",
-                )
-            }
+            EngineError::StepConnection { .. } => unusable_connection(&error),
+            EngineError::ConnectionChanged { .. } => connection_changed(&error),
             EngineError::BadPeople(_)
             | EngineError::BadRedaction(_)
             | EngineError::DirectoryRemoved { .. } => Self::bad_request(error.to_string())
@@ -244,6 +237,16 @@ impl From<EngineError> for ApiError {
             | EngineError::NotifyFailure(_) => Self::unavailable(&error),
         }
     }
+}
+
+fn unusable_connection(error: &EngineError) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, "WORKFLOW_INVALID", error.to_string())
+        .remedy("list the connections with GET /api/v1/connections, and correct the workflow")
+}
+
+fn connection_changed(error: &EngineError) -> ApiError {
+    ApiError::new(StatusCode::CONFLICT, "CONNECTION_CHANGED", error.to_string())
+        .remedy("read GET /api/v1/connections, and send the change again with the current version")
 }
 
 fn source_location(file: &str, line: u32, column: u32) -> SourceLocation {

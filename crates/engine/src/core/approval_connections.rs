@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use connectors::{Authenticated, NOT_CONNECTED, ToolConnection, authenticate};
-use credentials::{FetchedSecret, LockedSecret, Redactor, SecretSource};
+use credentials::{FetchedSecret, Redactor, SecretSource};
 use domain::{
     Connection, ConnectionKind, ConnectionName, Failure, SecretRef, Tenant, TenantId, Timestamp, WorkspaceId,
 };
@@ -14,6 +14,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::core::connections::{
     CONNECTION_AMBIGUOUS, ConnectionParts, CredentialFailure, ResolvedConnection, credential_failure,
+    redactor_of,
 };
 
 /// A connection with its credential, for one delivery. Call [`release`](Self::release) at its end.
@@ -118,12 +119,8 @@ impl ConnectionParts {
         let secret = SecretString::from(fetched.value.expose_secret());
         match authenticate(bound, spec, secret, now).await {
             Ok(Authenticated { connection, secrets }) => {
-                let locked: Vec<LockedSecret> = secrets
-                    .iter()
-                    .map(|secret| LockedSecret::from(secret.expose_secret().to_owned()))
-                    .collect();
-                let secrets = Arc::clone(&self.secrets);
-                Ok(DeliveryConnection { connection, redactor: Redactor::new(&locked), fetched, secrets })
+                let redactor = redactor_of(&secrets);
+                Ok(DeliveryConnection { connection, redactor, fetched, secrets: Arc::clone(&self.secrets) })
             }
             Err(error) => {
                 // It ends with its lease, if it cannot be released.

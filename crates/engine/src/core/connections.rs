@@ -103,12 +103,8 @@ impl ConnectedTool {
         let secret = SecretString::from(fetched.value.expose_secret());
         match authenticate(bound.clone(), spec, secret, *at).await {
             Ok(Authenticated { connection, secrets }) => {
-                let locked: Vec<LockedSecret> = secrets
-                    .iter()
-                    .map(|secret| LockedSecret::from(secret.expose_secret().to_owned()))
-                    .collect();
                 let tool = unconnected.connect(&connection).unwrap_or_else(|| Arc::clone(unconnected));
-                Ok(Self { tool, redactor: Redactor::new(&locked), credential: Some(credential) })
+                Ok(Self { tool, redactor: redactor_of(&secrets), credential: Some(credential) })
             }
             Err(error) => {
                 credential.release().await;
@@ -231,6 +227,13 @@ impl StepCredential {
             tracing::warn!(event = "credential_not_released", credential, %error, "credential not released");
         }
     }
+}
+
+/// Replaces these secrets in what an external system returns.
+pub(crate) fn redactor_of(secrets: &[SecretString]) -> Redactor {
+    let lock = |secret: &SecretString| LockedSecret::from(secret.expose_secret().to_owned());
+    let locked: Vec<LockedSecret> = secrets.iter().map(lock).collect();
+    Redactor::new(&locked)
 }
 
 fn is_not_authorized(failure: &Failure) -> bool {

@@ -19,8 +19,8 @@ impl<S: Store> TenantHandle<S> {
     }
 }
 
-/// Where the approvals of a run are announced.
-struct Place {
+/// The tenant and the workspace whose connections deliver the approval requests of a run.
+struct NotifyScope {
     tenant: Tenant,
     workspace: WorkspaceId,
 }
@@ -37,7 +37,7 @@ impl<S: Store> GovernanceService<'_, S> {
         let Some(notifier) = &self.core.notifier else {
             return self.check_nothing_to_post(run, id).await;
         };
-        let place = self.place(run).await?;
+        let scope = self.notify_scope(run).await?;
         let mut superseded = false;
         for _ in 0..ROUNDS_MAX {
             // The posted message is read first, so that the request read after it is never older. In the other order,
@@ -49,7 +49,7 @@ impl<S: Store> GovernanceService<'_, S> {
             let last_posted =
                 card.clone().map(|card| if superseded { Card { revision: 0, ..card } } else { card });
             let (posted, failed) =
-                match notifier.notify(&approval, last_posted.as_ref(), &self.context(&place)).await {
+                match notifier.notify(&approval, last_posted.as_ref(), &self.context(&scope)).await {
                     Ok(None) => return self.check_nothing_to_post(run, id).await,
                     Ok(Some(posted)) => (Some(posted), None),
                     Err(failed) => (failed.so_far.clone(), Some(failed)),
@@ -76,7 +76,7 @@ impl<S: Store> GovernanceService<'_, S> {
     /// request is older than `revision`.
     pub async fn page_on_call(self, run: &RunKey, id: &ApprovalId, revision: u32) -> Result<(), EngineError> {
         let Some(notifier) = &self.core.notifier else { return Ok(()) };
-        let place = self.place(run).await?;
+        let scope = self.notify_scope(run).await?;
         let mut superseded = false;
         for _ in 0..ROUNDS_MAX {
             // The page is read before the request, as a card is.
@@ -87,7 +87,7 @@ impl<S: Store> GovernanceService<'_, S> {
             let last_sent = page
                 .clone()
                 .map(|page| if superseded { Page { status: PageStatus::Paged, ..page } } else { page });
-            let sent = notifier.page(&approval, last_sent.as_ref(), &self.context(&place)).await?;
+            let sent = notifier.page(&approval, last_sent.as_ref(), &self.context(&scope)).await?;
             match sent {
                 Some(sent) if page.as_ref() != Some(&sent) => {
                     let put = self
@@ -124,7 +124,7 @@ impl<S: Store> GovernanceService<'_, S> {
         Ok(approval)
     }
 
-    async fn place(self, run: &RunKey) -> Result<Place, EngineError> {
+    async fn notify_scope(self, run: &RunKey) -> Result<NotifyScope, EngineError> {
         let tenant = self.core.recent_settings(&run.tenant).await?;
         // Only the record of the run has its workspace. It is read only if that makes a difference.
         let scoped = self.core.connections.all(&tenant).into_values();
@@ -135,13 +135,13 @@ impl<S: Store> GovernanceService<'_, S> {
         } else {
             WorkspaceId::default()
         };
-        Ok(Place { tenant, workspace })
+        Ok(NotifyScope { tenant, workspace })
     }
 
-    fn context<'a>(&'a self, place: &'a Place) -> NotifyContext<'a> {
+    fn context<'a>(&'a self, scope: &'a NotifyScope) -> NotifyContext<'a> {
         NotifyContext {
-            tenant: &place.tenant,
-            workspace: &place.workspace,
+            tenant: &scope.tenant,
+            workspace: &scope.workspace,
             connections: &self.core.connections,
             now: self.core.now(),
         }

@@ -188,7 +188,7 @@ impl<S: Store> Serving<S> {
     }
 }
 
-/// An engine that executes no steps, tells no approvers and builds no evidence; workers do.
+/// An engine that executes no steps, notifies no approvers and builds no evidence; workers do.
 fn engine<S: Store>(store: S, config: &SystemsConfig, allowed: HostAllowList) -> Result<Engine<S>, CliError> {
     Ok(Engine::new(EngineParts {
         store: Arc::new(store),
